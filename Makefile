@@ -1,0 +1,54 @@
+# Two commands: `make sweep` runs the main job, `make test` lints, type-checks and tests.
+# Both create the virtual environment on first use and are quick afterwards.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PINS := infra/constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
+
+.PHONY: sweep test lint types format pins clean
+.DELETE_ON_ERROR:
+
+sweep: $(VENV)/.run-ready
+	$(BIN)/permlab data build qm9
+	$(BIN)/permlab data info qm9
+
+test: lint types
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy reads packages from folders, so it gets the same mapping as the wheel, as links.
+types: $(VENV)/.test-ready
+	@mkdir -p $(VENV)/types/permlab
+	@for part in datasets platform readouts tasks; do ln -sfn "$(CURDIR)/$$part" $(VENV)/types/permlab/$$part; done
+	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p permlab
+
+format: $(VENV)/.test-ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "PermLab needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run-ready: $(VENV)/bin/python pyproject.toml $(PINS)
+	@echo "Installing PermLab into $(VENV): about 3 minutes the first time"
+	$(PIP) --editable '.[qm9]'
+	@touch $@
+
+$(VENV)/.test-ready: $(VENV)/bin/python pyproject.toml $(PINS)
+	@echo "Installing PermLab and its test tools into $(VENV): about 3 minutes the first time"
+	$(PIP) --editable '.[qm9,postgres,dev]'
+	@touch $(VENV)/.run-ready $@
+
+# Writes the versions installed now as the pins of every later install.
+pins: $(VENV)/.test-ready
+	$(BIN)/python -m pip freeze --exclude-editable --local | sed 's/+cpu$$//' > $(PINS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,16 @@
+"""What can go wrong with a data set, in words meant for its user.
+
+Each message is one line that says what is wrong, where, and what to do.
+"""
+
+
+class DataError(Exception):
+    """The data, the cache or the disk is not as it should be (exit code 1)."""
+
+    exit_code = 1
+
+
+class DataUsageError(DataError):
+    """The call was wrong: an unknown name, parameter or value (exit code 2)."""
+
+    exit_code = 2

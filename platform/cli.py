@@ -1,0 +1,59 @@
+"""The command line: `permlab VERB …`. One module a verb, in `platform/commands/`, imported only when called.
+
+Exit codes: 0 done, 1 a run failed, 2 the call was wrong.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from permlab.datasets.errors import DataError
+from permlab.platform.console import err, out
+from permlab.readouts.errors import ReadoutError
+
+VERBS = {
+    "data": "build, inspect and verify data sets",
+    "bench": "measure this machine: ours beside the plain way",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a wrong call is one line on stderr."""
+
+    def error(self, message: str) -> NoReturn:
+        err.print(f"{self.prog}: {message}", markup=False)
+        sys.exit(2)
+
+
+def usage() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    return f"usage: permlab VERB …\n\n{verbs}\n\n`permlab VERB --help` says what a verb takes."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        out.print(usage(), markup=False)
+        return 0 if words else 2
+    verb = words[0]
+    if verb not in VERBS:
+        err.print(f"permlab: unknown verb {verb!r}; choose from {', '.join(VERBS)}", markup=False)
+        return 2
+    command = importlib.import_module(f"permlab.platform.commands.{verb}")
+    parser = Parser(prog=f"permlab {verb}", description=command.__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    command.add_arguments(parser)
+    try:
+        return command.run(parser.parse_args(words[1:]))
+    except (DataError, ReadoutError) as error:
+        err.print(f"permlab {verb}: {error}", markup=False)
+        return error.exit_code
+    except KeyboardInterrupt:
+        err.print(f"permlab {verb}: interrupted")
+        return 130
+    except BrokenPipeError:  # the reader of our stdout (`| head`) has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
