@@ -1,0 +1,28 @@
+"""A batch of graphs as flat tensors: what a GCN and a readout need, and nothing else."""
+
+from typing import NamedTuple
+
+import torch
+
+
+class GraphBatch(NamedTuple):
+    """B graphs with n nodes in all; Â is block-diagonal CSR over the batch's n nodes, symmetric.
+
+    `x` is Â·Z: the first GCN layer is `x @ W` and needs no product with Â.
+    """
+
+    x: torch.Tensor  # [n, r] float32
+    ptr: torch.Tensor  # [B + 1] int64
+    a_ptr: torch.Tensor  # [n + 1] int32
+    a_column: torch.Tensor  # [entries] int32, nodes of the batch
+    a_value: torch.Tensor  # [entries] float32
+    y: torch.Tensor  # [B] float32
+
+    @property
+    def adjacency(self) -> torch.Tensor:
+        """Â as a sparse CSR tensor [n, n]."""
+        size = (len(self.x), len(self.x))
+        return torch.sparse_csr_tensor(self.a_ptr, self.a_column, self.a_value, size, check_invariants=False)
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        return GraphBatch(*(tensor.to(device, non_blocking=True) for tensor in self))

@@ -1,0 +1,164 @@
+"""The cache: build a data set once, whole or not at all, and verify it.
+
+A build writes into a temporary folder beside its place and is renamed when whole. A lock keeps two builders
+apart; it dies with its process, so a killed builder leaves nothing but a folder that the next one removes.
+"""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
+
+from permlab.datasets.catalogue import DatasetName, parse_name
+from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.manifest import (
+    FORMAT,
+    CacheBroken,
+    CacheMissing,
+    Manifest,
+    dataset_digest,
+    read_manifest,
+    rebuild_hint,
+)
+from permlab.datasets.sources.base import Progress, file_digest
+from permlab.datasets.writer import ShardWriter
+
+
+def cache_root() -> Path:
+    """`PERMLAB_CACHE`, or `~/.cache/permlab`."""
+    root = os.environ.get("PERMLAB_CACHE") or "~/.cache/permlab"
+    if "://" in root:
+        raise DataUsageError(f"PERMLAB_CACHE={root} is not a local folder; object storage is not supported yet")
+    return Path(root).expanduser()
+
+
+def folder_of(name: DatasetName) -> Path:
+    return cache_root() / name.folder
+
+
+def _silent(done: int, total: int | None) -> None:
+    pass
+
+
+def build(
+    text: str,
+    *,
+    force: bool = False,
+    progress: Progress = _silent,
+    download: Progress = _silent,
+    note: Callable[[str], None] = lambda message: None,
+) -> Manifest:
+    """Build the data set unless it is there already, made from the same source in the same format."""
+    name = parse_name(text)
+    folder = folder_of(name)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder.parent / f".{folder.name}.lock", lambda: note(f"waiting: {name.text} is being built")):
+            if not force and (built := _current(name, folder)):
+                return built
+            return _build(name, folder, progress, download)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+            raise DataError(
+                f"no space left in {folder.parent} while building {name.text}; free some, or set PERMLAB_CACHE "
+                "to a larger disk"
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            where = error.filename or folder.parent
+            raise DataError(
+                f"cannot write to {where} ({os.strerror(error.errno).lower()}); set PERMLAB_CACHE to a folder of yours"
+            ) from None
+        raise
+
+
+def _lock(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
+    lock = FileLock(path)
+    try:
+        return lock.acquire(timeout=0)
+    except Timeout:
+        on_wait()
+        return lock.acquire()
+
+
+def _current(name: DatasetName, folder: Path) -> Manifest | None:
+    """The manifest if the cache is whole and still what the source would give."""
+    try:
+        manifest = read_manifest(folder, name.text)
+    except (CacheMissing, CacheBroken):
+        return None
+    return manifest if name.source.digest() in (None, manifest.source_digest) else None
+
+
+def _build(name: DatasetName, folder: Path, progress: Progress, download: Progress) -> Manifest:
+    prefix = f".{folder.name}.building-"
+    for left_behind in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(left_behind, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    try:
+        workspace, result = scratch / "workspace", scratch / "result"
+        workspace.mkdir()
+        result.mkdir()
+        manifest = _write(name, workspace, result, progress, download)
+        manifest.write(result)
+        if folder.exists():
+            folder.rename(scratch / "replaced")
+        result.rename(folder)
+        return manifest
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress, download: Progress) -> Manifest:
+    reading = name.source.read(workspace, download)
+    source_digest = name.source.digest() or _digest_of_zip(workspace)
+    progress(0, reading.total)
+    with ShardWriter(result, len(reading.feature_names)) as writer:
+        for chunk in reading.chunks:
+            writer.append(chunk)
+            progress(writer.graphs, reading.total)
+        if not writer.graphs:
+            raise DataError(f"data set {name.text} has no graphs")
+        shards, arrays = writer.close()
+        return Manifest(
+            name=name.text,
+            format=FORMAT,
+            source=type(name.source).__name__,
+            source_digest=source_digest,
+            task=reading.task,
+            target=reading.target,
+            unit=reading.unit,
+            classes=reading.classes,
+            feature_names=list(reading.feature_names),
+            holdout=reading.holdout,
+            graphs=writer.graphs,
+            nodes=writer.nodes,
+            edges=writer.edges,
+            min_nodes=writer.min_nodes,
+            max_nodes=writer.max_nodes,
+            shards=shards,
+            arrays=arrays,
+            digest=dataset_digest(shards),
+        )
+
+
+def _digest_of_zip(workspace: Path) -> str:
+    return "".join(file_digest(archive) for archive in workspace.glob("*.zip"))
+
+
+def verify(text: str, progress: Progress = _silent) -> Manifest:
+    """Compare every file with its digest; the first that differs is named."""
+    name = parse_name(text)
+    folder = folder_of(name)
+    manifest = read_manifest(folder, name.text)
+    total = sum(entry.bytes for entry in manifest.files)
+    done = 0
+    for entry in manifest.files:
+        if file_digest(folder / entry.file) != entry.sha256:
+            raise CacheBroken(f"{folder / entry.file} does not match its digest; {rebuild_hint(name.text)}")
+        done += entry.bytes
+        progress(done, total)
+    return manifest

@@ -1,0 +1,67 @@
+"""The names of data sets: `qm9`, `qm9,limit=5000`, `tu:MUTAG`, `table:mine.csv,target=logp`, …"""
+
+import difflib
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from permlab.datasets.errors import DataUsageError
+from permlab.datasets.sources.base import Source
+from permlab.datasets.sources.qm9 import QM9
+from permlab.datasets.sources.synthetic import Synthetic
+from permlab.datasets.sources.table import Table
+from permlab.datasets.sources.tu import TU, ProteinsFull
+
+SOURCES: dict[str, type[Source]] = {
+    "qm9": QM9,
+    "proteins_full": ProteinsFull,
+    "tu": TU,
+    "synthetic": Synthetic,
+    "table": Table,
+}
+
+
+@dataclass(frozen=True)
+class DatasetName:
+    """A parsed name. `text` is its one canonical form, `folder` where the cache keeps it."""
+
+    text: str
+    source: Source
+
+    @property
+    def folder(self) -> str:
+        text = self.text
+        if isinstance(self.source, Table):
+            path = Path(self.source.file).expanduser().resolve()
+            digest = hashlib.sha256(f"{path} {text}".encode()).hexdigest()[:8]
+            return f"table-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{digest}"
+        return text.replace(":", "-")
+
+
+def parse_name(text: str) -> DatasetName:
+    """Read `KIND[:ARGUMENT][,key=value…]`; parameters may come in any order."""
+    head, *pairs = re.split(r",(?=[A-Za-z_]+=)", text.strip())
+    kind, _, argument = head.partition(":")
+    if kind not in SOURCES:
+        close = difflib.get_close_matches(kind, SOURCES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise DatasetNameError(f"unknown data set {text!r}; {hint}{choices()}")
+    parameters = dict(sorted(tuple(pair.split("=", 1)) for pair in pairs))
+    if len(parameters) < len(pairs):
+        raise DatasetNameError(f"data set {text!r} sets a parameter twice")
+    source = SOURCES[kind].from_text(text, argument or None, parameters)
+    defaults = type(source).__dataclass_fields__
+    changed = [
+        f"{key}={value}" for key, value in parameters.items() if str(getattr(source, key)) != str(defaults[key].default)
+    ]
+    return DatasetName(",".join([head, *changed]), source)
+
+
+def choices() -> str:
+    names = [f"{kind}:{source.argument.upper()}" if source.argument else kind for kind, source in SOURCES.items()]
+    return f"choose from {', '.join(names)}"
+
+
+class DatasetNameError(DataUsageError):
+    """No data set has that name."""

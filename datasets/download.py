@@ -1,0 +1,65 @@
+"""Fetch a file with a size limit, and unpack a zip that nobody vouched for."""
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from permlab.datasets.errors import DataError
+
+MAX_BYTES = 4 << 30  # of a download, and of what a zip unpacks to
+BLOCK = 1 << 20
+
+
+def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], max_bytes: int = MAX_BYTES) -> None:
+    """Download `url` to `target`, whole or not at all."""
+    part = target.with_suffix(target.suffix + ".part")
+    try:
+        with urlopen(url, timeout=60) as response, part.open("wb") as file:
+            length = response.headers.get("Content-Length")
+            total = int(length) if length else None
+            done = 0
+            while block := response.read(BLOCK):
+                done += len(block)
+                if max(done, total or 0) > max_bytes:
+                    raise DataError(f"{url} is larger than {max_bytes / 2**20:,.0f} MiB, the limit of a download")
+                file.write(block)
+                progress(done, total)
+            if total is not None and done != total:
+                raise DataError(f"{url} ended after {done:,} of {total:,} bytes; try again")
+        part.replace(target)
+    except (URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(
+            f"{url} cannot be fetched ({reason}); put {target.name} into a folder and name it by PERMLAB_MIRROR"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def unzip(archive: Path, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    """Unpack the files of `archive` flat into `folder`; refuse a path that escapes, and a zip bomb."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with zipfile.ZipFile(archive) as source:
+            members = [member for member in source.infolist() if not member.is_dir()]
+            for member in members:
+                path = PurePosixPath(member.filename.replace("\\", "/"))
+                if path.is_absolute() or ".." in path.parts:
+                    raise DataError(f"{archive} is refused: its member {member.filename!r} points out of the archive")
+            size = sum(member.file_size for member in members)
+            if size > max_bytes:
+                raise DataError(f"{archive} is refused: it unpacks to {size / 2**20:,.0f} MiB, over the limit")
+            for member in members:
+                # ZipFile stops at the size that the directory states, so a lying member cannot grow past it.
+                with (
+                    source.open(member) as reader,
+                    (folder / PurePosixPath(member.filename).name).open("wb") as file,
+                ):
+                    shutil.copyfileobj(reader, file, BLOCK)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise DataError(f"{archive} is not a zip file that can be read ({error}); fetch it again") from None
+    except PermissionError:
+        raise DataError(f"{archive} cannot be read: permission denied") from None

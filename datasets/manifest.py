@@ -1,0 +1,100 @@
+"""`manifest.json`: what a cached data set is, which files it is made of, and their digests."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from permlab.datasets.errors import DataError
+
+FILE_NAME = "manifest.json"
+FORMAT = 1  # of the files below; raise it when they change, and old caches are rebuilt
+
+
+class CacheMissing(DataError):
+    """The data set is not in the cache."""
+
+
+class CacheBroken(DataError):
+    """The cache is there, but not as it was written."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of the cache, named relative to its folder."""
+
+    file: str
+    bytes: int
+    sha256: str
+    graphs: int = 0  # of a shard
+
+
+@dataclass(frozen=True)
+class Manifest:
+    name: str
+    format: int
+    source: str  # class and digest of what was read
+    source_digest: str
+    task: str
+    target: str
+    unit: str
+    classes: int
+    feature_names: list[str]
+    holdout: int | float
+    graphs: int
+    nodes: int
+    edges: int
+    min_nodes: int
+    max_nodes: int
+    shards: list[FileEntry]
+    arrays: list[FileEntry]
+    digest: str
+
+    @property
+    def files(self) -> list[FileEntry]:
+        return [*self.shards, *self.arrays]
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        (folder / FILE_NAME).write_text(text, encoding="utf-8")
+
+
+def dataset_digest(shards: list[FileEntry]) -> str:
+    """The data set's digest: SHA-256 over the digests of its shards, in order."""
+    return hashlib.sha256("\n".join(shard.sha256 for shard in shards).encode()).hexdigest()
+
+
+def rebuild_hint(name: str) -> str:
+    return f"rebuild it with: permlab data build {name} --force"
+
+
+def read_manifest(folder: Path, name: str) -> Manifest:
+    """Read and check the manifest and that every file is there in its full size (not its digest)."""
+    path = folder / FILE_NAME
+    if not folder.is_dir():
+        raise CacheMissing(f"data set {name} is not built; build it with: permlab data build {name}")
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != FORMAT:
+            raise CacheBroken(
+                f"{folder} has cache format {document['format']}, this version reads {FORMAT}; {rebuild_hint(name)}"
+            )
+        entries = {key: [FileEntry(**entry) for entry in document[key]] for key in ("shards", "arrays")}
+        manifest = Manifest(**{field.name: document[field.name] for field in fields(Manifest)} | entries)
+    except FileNotFoundError:
+        raise CacheBroken(f"{path} is missing; {rebuild_hint(name)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CacheBroken(f"{path} is damaged: it does not read as a manifest; {rebuild_hint(name)}") from None
+    for entry in manifest.files:
+        try:
+            size = (folder / entry.file).stat().st_size
+        except FileNotFoundError:
+            raise CacheBroken(f"{folder / entry.file} is missing; {rebuild_hint(name)}") from None
+        if size != entry.bytes:
+            raise CacheBroken(
+                f"{folder / entry.file} has {size:,} bytes instead of {entry.bytes:,}; {rebuild_hint(name)}"
+            )
+    if dataset_digest(manifest.shards) != manifest.digest:
+        raise CacheBroken(f"{path} is damaged: its digest does not fit its shards; {rebuild_hint(name)}")
+    return manifest

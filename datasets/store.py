@@ -1,0 +1,141 @@
+"""GraphStore: an open data set. Memory-mapped, so ten processes on a node share one copy in the page cache."""
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from permlab.datasets.batch import GraphBatch
+from permlab.datasets.cache import build, folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.chunk import GraphChunk, from_arrow
+from permlab.datasets.errors import DataUsageError
+from permlab.datasets.manifest import CacheMissing, Manifest, read_manifest
+from permlab.datasets.randomness import node_order
+from permlab.datasets.splits import Split, split
+
+
+class GraphStore:
+    """G graphs with n nodes in all; every array is a view of a file.
+
+    Flat arrays: `y`, `graph_id`, `group` [G], `node_ptr` [G + 1], and over all nodes Â as CSR (`a_ptr` [n + 1],
+    `a_column` local to the graph, `a_value`) and `az` = Â·Z [n, r]. The raw graphs are in `shards`.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+
+    @classmethod
+    def open(cls, name: str, *, build_missing: bool = False) -> "GraphStore":
+        """Open a cached data set; with `build_missing` build it first if need be."""
+        parsed = parse_name(name)
+        folder = folder_of(parsed)
+        try:
+            return cls(folder, read_manifest(folder, parsed.text))
+        except CacheMissing:
+            if not build_missing:
+                raise
+            return cls(folder, build(parsed.text))
+
+    def __len__(self) -> int:
+        return self.manifest.graphs
+
+    def _array(self, name: str) -> np.ndarray:
+        # Copy-on-write: shared pages, but writable as far as torch.from_numpy can tell.
+        return np.load(self.folder / f"{name}.npy", mmap_mode="c", allow_pickle=False)
+
+    @cached_property
+    def node_ptr(self) -> np.ndarray:
+        return self._array("node_ptr")
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        return self._array("y")
+
+    @cached_property
+    def graph_id(self) -> np.ndarray:
+        return self._array("graph_id")
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        return self._array("group")
+
+    @cached_property
+    def a_ptr(self) -> np.ndarray:
+        return self._array("a_ptr")
+
+    @cached_property
+    def a_column(self) -> np.ndarray:
+        return self._array("a_column")
+
+    @cached_property
+    def a_value(self) -> np.ndarray:
+        return self._array("a_value")
+
+    @cached_property
+    def az(self) -> np.ndarray:
+        return self._array("az")
+
+    @cached_property
+    def shards(self) -> list[GraphChunk]:
+        """The raw graphs (features, edges), a chunk a shard, as views of the mapped Arrow files."""
+        return [from_arrow(self._record_batch(entry.file)) for entry in self.manifest.shards]
+
+    def _record_batch(self, file: str) -> pa.RecordBatch:
+        return pa.ipc.open_file(pa.memory_map(str(self.folder / file))).get_batch(0)
+
+    def split(self, seed: int, holdout: int | float | None = None, validation: int | float = 0) -> Split:
+        """Train, validation and holdout positions; the holdout's size is the data set's own unless given."""
+        size = self.manifest.holdout if holdout is None else holdout
+        return split(self.group, size, seed, validation)
+
+    def batch(self, graphs: np.ndarray, permutation_seed: int | None = None) -> GraphBatch:
+        """The graphs at these positions as one batch, by index arithmetic over the flat arrays.
+
+        With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike;
+        the order depends on that seed and the graph, not on the batch.
+        """
+        graphs = np.asarray(graphs, dtype=np.int64)
+        if len(graphs) and not (graphs.min() >= 0 and graphs.max() < len(self)):
+            raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {graphs.min()} to {graphs.max()}")
+        first = self.node_ptr[graphs]
+        counts = self.node_ptr[graphs + 1] - first
+        ptr = np.zeros(len(graphs) + 1, dtype=np.int64)
+        np.cumsum(counts, out=ptr[1:])
+        node = _ranges(first, counts, ptr)
+        if permutation_seed is None:
+            entry_first = self.a_ptr[first]
+            entry_counts = self.a_ptr[first + counts] - entry_first
+            degree = self.a_ptr[node + 1] - self.a_ptr[node]
+            entry = _ranges(entry_first, entry_counts)
+            column = self.a_column[entry] + np.repeat(ptr[:-1], entry_counts).astype(np.int32)
+        else:
+            order = node_order(self.graph_id[graphs], ptr, permutation_seed)
+            new_position = np.empty_like(order)
+            new_position[order] = np.arange(len(order))
+            node = node[order]
+            row_first = self.a_ptr[node]
+            degree = self.a_ptr[node + 1] - row_first
+            entry = _ranges(row_first, degree)
+            old_column = self.a_column[entry] + np.repeat(np.repeat(ptr[:-1], counts), degree)
+            column = new_position[old_column].astype(np.int32)
+        a_ptr = np.zeros(len(node) + 1, dtype=np.int32)
+        np.cumsum(degree, out=a_ptr[1:])
+        return GraphBatch(
+            x=torch.from_numpy(self.az[node]),
+            ptr=torch.from_numpy(ptr),
+            a_ptr=torch.from_numpy(a_ptr),
+            a_column=torch.from_numpy(column),
+            a_value=torch.from_numpy(self.a_value[entry]),
+            y=torch.from_numpy(self.y[graphs]),
+        )
+
+
+def _ranges(first: np.ndarray, counts: np.ndarray, ptr: np.ndarray | None = None) -> np.ndarray:
+    """The ranges first[i] … first[i] + counts[i] − 1, one behind the other."""
+    if ptr is None:
+        ptr = np.zeros(len(counts) + 1, dtype=np.int64)
+        np.cumsum(counts, out=ptr[1:])
+    return np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], counts)

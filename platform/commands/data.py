@@ -1,0 +1,207 @@
+"""Data sets as memory-mapped Arrow shards.
+
+  permlab data list                    what there is, and what is built
+  permlab data build NAME [key=value]  build it (qm9, proteins_full, tu:MUTAG, synthetic, table:FILE)
+  permlab data info NAME               counts, sizes, target, split
+  permlab data verify NAME             compare every file with its digest
+  permlab data path NAME               where it lies
+
+Parameters are part of the name: `permlab data build qm9 limit=5000` builds `qm9,limit=5000`.
+The cache is in PERMLAB_CACHE (default ~/.cache/permlab); TU archives are looked for in PERMLAB_MIRROR first.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from permlab.datasets.cache import build, cache_root, folder_of, verify
+from permlab.datasets.catalogue import SOURCES, parse_name
+from permlab.datasets.errors import DataError
+from permlab.datasets.manifest import Manifest, read_manifest
+from permlab.datasets.splits import split
+from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.histogram import draw, histogram
+
+ACTIONS = ("list", "build", "info", "verify", "path")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=ACTIONS)
+    parser.add_argument("name", nargs="*", help="the data set's name and its key=value parameters")
+    parser.add_argument("--force", action="store_true", help="build: rebuild it even if it is whole")
+    parser.add_argument("--seed", type=int, default=0, help="info: the seed of the split shown (default 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.action == "list":
+        return _list(args.json)
+    if not args.name:
+        err.print(f"permlab data {args.action}: which data set? See: permlab data list")
+        return 2
+    name = ",".join(args.name)
+    actions = {"build": _build, "info": _info, "verify": _verify, "path": _path}
+    return actions[args.action](name, args)
+
+
+def built() -> list[Manifest]:
+    """Manifests of what lies in the cache, whole or not at all."""
+    manifests = []
+    for folder in sorted(cache_root().glob("*/manifest.json")):
+        try:
+            manifests.append(read_manifest(folder.parent, folder.parent.name))
+        except DataError as error:
+            err.print(f"note: {error}", markup=False)
+    return manifests
+
+
+def size_in_mb(manifest: Manifest) -> float:
+    return sum(entry.bytes for entry in manifest.files) / 1e6
+
+
+def _on_disk(manifest: Manifest) -> str:
+    shards = len(manifest.shards)
+    return f"{size_in_mb(manifest):,.1f} MB, {shards} shard{'s' * (shards > 1)}"
+
+
+def _list(as_json: bool) -> int:
+    manifests = built()
+    if as_json:
+        print_json(
+            {
+                "cache": str(cache_root()),
+                "sources": {kind: source.summary for kind, source in SOURCES.items()},
+                "built": [_summary(manifest) for manifest in manifests],
+            }
+        )
+        return 0
+    sources = Table("name", "what it is", box=None, pad_edge=False, header_style="bold")
+    for kind, source in SOURCES.items():
+        sources.add_row(f"{kind}:{source.argument.upper()}" if source.argument else kind, source.summary)
+    out.print(sources)
+    out.print(f"\n[bold]built[/bold] in {cache_root()}:")
+    if not manifests:
+        out.print("  nothing yet; try: permlab data build qm9")
+        return 0
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (
+        ("name", "left"),
+        ("graphs", "right"),
+        ("nodes", "right"),
+        ("MB", "right"),
+        ("digest", "left"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for manifest in manifests:
+        size = f"{size_in_mb(manifest):,.1f}"
+        table.add_row(manifest.name, f"{manifest.graphs:,}", f"{manifest.nodes:,}", size, manifest.digest[:12])
+    out.print(table)
+    return 0
+
+
+def _summary(manifest: Manifest) -> dict[str, Any]:
+    wanted = (
+        "name task target unit classes graphs nodes edges min_nodes max_nodes feature_names holdout "
+        "source source_digest digest"
+    )
+    return {key: getattr(manifest, key) for key in wanted.split()} | {
+        "mean_nodes": manifest.nodes / manifest.graphs,
+        "shards": len(manifest.shards),
+        "bytes": sum(entry.bytes for entry in manifest.files),
+    }
+
+
+def _build(name: str, args: argparse.Namespace) -> int:
+    parsed = parse_name(name)
+    with (
+        progress_bar(f"building {parsed.text}", "graphs") as progress,
+        progress_bar("downloading", "bytes") as download,
+    ):
+        manifest = build(
+            name,
+            force=args.force,
+            progress=progress,
+            download=download,
+            note=lambda text: err.print(text, markup=False),
+        )
+    if args.json:
+        print_json(_summary(manifest) | {"path": str(folder_of(parsed))})
+    else:
+        out.print(
+            f"{manifest.name}: {manifest.graphs:,} graphs, {manifest.nodes:,} nodes, {manifest.edges:,} edges, "
+            f"{_on_disk(manifest)} in {folder_of(parsed)}",
+            markup=False,
+        )
+    return 0
+
+
+def _verify(name: str, args: argparse.Namespace) -> int:
+    with progress_bar("verifying", "bytes") as progress:
+        manifest = verify(name, progress)
+    if args.json:
+        print_json({"name": manifest.name, "digest": manifest.digest, "files": len(manifest.files), "whole": True})
+    else:
+        out.print(f"{manifest.name}: all {len(manifest.files)} files match; digest {manifest.digest}", markup=False)
+    return 0
+
+
+def _path(name: str, args: argparse.Namespace) -> int:
+    parsed = parse_name(name)
+    read_manifest(folder_of(parsed), parsed.text)
+    if args.json:
+        print_json({"name": parsed.text, "path": str(folder_of(parsed))})
+    else:
+        out.print(str(folder_of(parsed)), markup=False)
+    return 0
+
+
+def _info(name: str, args: argparse.Namespace) -> int:
+    parsed = parse_name(name)
+    folder = folder_of(parsed)
+    manifest = read_manifest(folder, parsed.text)
+    node_ptr, y, group = (
+        np.load(folder / f"{array}.npy", mmap_mode="r", allow_pickle=False) for array in ("node_ptr", "y", "group")
+    )
+    sizes = np.diff(node_ptr)
+    parts = split(group, manifest.holdout, args.seed)
+    details: dict[str, Any] = {
+        "size_histogram": histogram(sizes, whole=True),
+        "target_histogram": histogram(y, whole=manifest.task == "classification"),
+        "target_mean": float(y.mean(dtype=np.float64)),
+        "target_std": float(y.std(dtype=np.float64)),
+        "split": {"seed": args.seed, "train": len(parts.train), "holdout": len(parts.holdout)},
+        "duplicates": manifest.graphs - len(np.unique(group)),
+    }
+    if args.json:
+        print_json(_summary(manifest) | details | {"path": str(folder)})
+        return 0
+    unit = f" ({manifest.unit})" if manifest.unit else ""
+    facts = {
+        "task": f"{manifest.task}, target {manifest.target}{unit}",
+        "graphs": f"{manifest.graphs:,}"
+        + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else ""),
+        "nodes": f"{manifest.nodes:,}; {manifest.min_nodes} to {manifest.max_nodes} a graph, "
+        f"mean {manifest.nodes / manifest.graphs:.2f}",
+        "edges": f"{manifest.edges:,} directed",
+        "features": f"{len(manifest.feature_names)}: {_shorten(manifest.feature_names)}",
+        "split": f"{len(parts.train):,} train, {len(parts.holdout):,} holdout (seed {args.seed})",
+        "on disk": f"{_on_disk(manifest)} in {folder}",
+        "digest": manifest.digest,
+    }
+    grid = Table.grid(padding=(0, 2))
+    for label, text in facts.items():
+        grid.add_row(f"[bold]{label}[/bold]", text)
+    out.print(f"[bold]{manifest.name}[/bold]")
+    out.print(grid)
+    out.print("\n[bold]nodes a graph[/bold]")
+    draw(details["size_histogram"])
+    mean, std = details["target_mean"], details["target_std"]
+    out.print(f"\n[bold]{manifest.target}{unit}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}")
+    draw(details["target_histogram"])
+    return 0
+
+
+def _shorten(names: list[str], most: int = 11) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
