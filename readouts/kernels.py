@@ -1,0 +1,148 @@
+"""The kernel family of section 2: α(X)_y = Σ_k K(x_k; y), a sum over the nodes of finitely many test
+functions.
+
+The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
+"""
+
+import torch
+from torch import Tensor
+
+from permlab.readouts.base import Readout, check_size
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.polynomial import monomials
+from permlab.readouts.segments import segment_sum
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """x [n, d] with every row scaled to length 1; a zero row stays zero, with a finite gradient."""
+    length = x.norm(dim=1, keepdim=True)
+    return x / torch.where(length > 0, length, torch.ones_like(length))
+
+
+class _KernelSum(Readout):
+    """Σ_k K(x_k; y) for y in a finite set; a subclass gives `features`, [n, d] → [n, m]."""
+
+    permutation_invariant = True
+    bi_lipschitz = False
+
+    def __init__(self, in_channels: int, out_channels: int, mean: bool) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.mean = in_channels, out_channels, mean
+
+    def features(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
+        total = segment_sum(self.features(x), ptr)
+        return total / ptr.diff().clamp(min=1)[:, None] if self.mean else total
+
+
+class GaussianKernels(_KernelSum):
+    """φ(X)_j = Σ_k exp(−‖x_k − a_j‖²/σ²), j ∈ [m]: [n, d] → R^m. Kernel vectors: seeded standard normal,
+    scaled to length 1.
+
+    The paper does not give m; 100 here. As in section 4 every node is first scaled to length 1 (a zero row
+    stays 0): that forgets lengths, so the map is not injective, and it is not continuous where a row is 0.
+    With normalise=False it is Lipschitz. For d = 1 there are two unit vectors, so at most two distinct
+    outputs.
+    """
+
+    injective = "no"
+    lipschitz = False
+    formula = "Σₖ exp(−‖xₖ/‖xₖ‖ − aⱼ‖²)"
+    dimension = "m"
+    cost = "n·d·m"
+    reference = "section 2.1; section 4, 2"
+    centres: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        kernels: int = 100,
+        sigma: float = 1.0,
+        normalise: bool = True,
+        mean: bool = False,
+        seed: int = 0,
+    ) -> None:
+        check_size("in_channels", in_channels)
+        check_size("kernels", kernels)
+        check_size("seed", seed, least=0)
+        if not sigma > 0:
+            raise ReadoutError(f"sigma is {sigma}; it must be positive")
+        super().__init__(in_channels, kernels, mean)
+        self.sigma, self.normalise = sigma, normalise
+        drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        self.register_buffer("centres", unit_rows(drawn))
+
+    def features(self, x: Tensor) -> Tensor:
+        x = unit_rows(x) if self.normalise else x
+        a = self.centres.to(x.dtype)
+        squares = x.square().sum(1, keepdim=True) + a.square().sum(1) - 2 * x @ a.T
+        return torch.exp(-squares.clamp(min=0) / self.sigma**2)
+
+
+class FourierKernels(_KernelSum):
+    """φ(X) = (Re, Im) of Σ_k exp(2πi⟨x_k, y_j⟩), j ∈ [m/2]: [n, d] → R^m. Frequencies y: seeded normal,
+    deviation `scale`.
+
+    Lipschitz. Not injective: with finitely many frequencies and n free, sums of exponentials collide.
+    """
+
+    injective = "no"
+    lipschitz = True
+    formula = "Σₖ exp(2πi⟨xₖ, yⱼ⟩)"
+    dimension = "2·kernels"
+    cost = "n·d·m"
+    reference = "section 2.1"
+    frequencies: Tensor
+
+    def __init__(
+        self, in_channels: int, kernels: int = 50, scale: float = 0.25, mean: bool = False, seed: int = 0
+    ) -> None:
+        check_size("in_channels", in_channels)
+        check_size("kernels", kernels)
+        check_size("seed", seed, least=0)
+        if not scale > 0:
+            raise ReadoutError(f"scale is {scale}; it must be positive")
+        super().__init__(in_channels, 2 * kernels, mean)
+        drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        self.register_buffer("frequencies", scale * drawn)
+
+    def features(self, x: Tensor) -> Tensor:
+        phase = 2 * torch.pi * x @ self.frequencies.to(x.dtype).T
+        return torch.cat([phase.cos(), phase.sin()], dim=1)
+
+
+class PolynomialKernels(_KernelSum):
+    """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ degree: [n, d] → R^m, m = C(degree + d, d) −
+    1.
+
+    With degree N these are the power sums of N vectors: injective for n ≤ N (for d = 1: the power sums of
+    (1.4)). Not Lipschitz: it grows like ‖X‖^degree, and the lower bound is 0.
+    """
+
+    injective = "yes"
+    lipschitz = False
+    formula = "Σₖ xₖ^y, 1 ≤ |y| ≤ N"
+    dimension = "C(N+d, d) − 1"
+    cost = "n·d·m"
+    reference = "(1.4); section 2.1"
+    exponents: Tensor
+
+    def __init__(self, in_channels: int, degree: int, mean: bool = False) -> None:
+        check_size("in_channels", in_channels)
+        check_size("degree", degree)
+        exponents = monomials(in_channels, degree)
+        super().__init__(in_channels, len(exponents), mean)
+        self.register_buffer("exponents", torch.tensor(exponents))
+
+    def features(self, x: Tensor) -> Tensor:
+        degree = int(self.exponents.max())
+        powers = [torch.ones_like(x)]
+        for _ in range(degree):
+            powers.append(powers[-1] * x)
+        table = torch.stack(powers)  # [degree + 1, n, d]
+        value = torch.ones_like(x[:, :1])
+        for column in range(self.in_channels):
+            value = value * table[self.exponents[:, column], :, column].T
+        return value

@@ -1,0 +1,120 @@
+"""Keys A [d, D] of β_A (section 3): how they are made, and what their singular values promise.
+
+Keys are float64; `Ordering` casts them to the dtype of its input.
+"""
+
+from itertools import combinations, islice
+from math import comb
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from permlab.readouts.errors import ReadoutError
+
+MAX_MINORS = 2_000_000
+
+
+def as_matrix(name: str, value: Any) -> Tensor:
+    """A tensor, array or nested list → a finite floating matrix, float64 unless it was floating already."""
+    matrix = torch.as_tensor(value)
+    if not matrix.is_floating_point():
+        matrix = matrix.to(torch.float64)
+    if matrix.dim() != 2 or 0 in matrix.shape:
+        raise ReadoutError(f"{name} has shape {list(matrix.shape)}; it must be a matrix with rows and columns")
+    if not torch.isfinite(matrix).all():
+        raise ReadoutError(f"{name} has entries that are not finite; NaN and inf are refused")
+    return matrix
+
+
+def check_key(A: Any, d: int | None = None) -> Tensor:
+    """A as float64 [d, D] with D ≥ d, or a ReadoutError. With fewer columns than rows no X is separated."""
+    key = as_matrix("the key A", A).detach().to(torch.float64)
+    if d is not None and key.size(0) != d:
+        raise ReadoutError(f"the key A has {key.size(0)} rows, but d = {d}: it must be [{d}, D]")
+    if key.size(1) < key.size(0):
+        raise ReadoutError(f"the key A has D = {key.size(1)} columns, fewer than d = {key.size(0)}: it needs D ≥ d")
+    return key
+
+
+def _check_shape(d: int, D: int) -> None:
+    if d < 1:
+        raise ReadoutError(f"d is {d}; a key needs d ≥ 1")
+    if d > D:
+        raise ReadoutError(f"D is {D}, less than d = {d}: a key needs D ≥ d")
+
+
+def identity(d: int) -> Tensor:
+    """I, D = d: never enough for d, n ≥ 2 (Proposition 3.6)."""
+    _check_shape(d, d)
+    return torch.eye(d, dtype=torch.float64)
+
+
+def identity_plus(a: Any) -> Tensor:
+    """[I | a], D = d + 1: separates almost every X if no a_k is 0 (Proposition 3.7), not every X."""
+    column = torch.as_tensor(a).to(torch.float64).reshape(-1)
+    _check_shape(column.numel(), column.numel())
+    if not bool((column != 0).all()):
+        raise ReadoutError(f"a has a zero at {int((column == 0).nonzero()[0])}; in [I | a] no entry may be 0")
+    return torch.cat([identity(column.numel()), column[:, None]], dim=1)
+
+
+def identity_plus_ones(d: int) -> Tensor:
+    """[I | 1], D = d + 1: the key of section 4."""
+    _check_shape(d, d)
+    return identity_plus(torch.ones(d))
+
+
+def gaussian(d: int, D: int, seed: int = 0) -> Tensor:
+    """Independent standard normal entries: generic, so full spark with probability 1."""
+    _check_shape(d, D)
+    return torch.randn(d, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def full_spark(d: int, D: int, seed: int = 0) -> Tensor:
+    """D unit columns in R^d, any d of them independent. Random directions; proved by minors when there are
+    few enough.
+    """
+    _check_shape(d, D)
+    for attempt in range(100):
+        columns = gaussian(d, D, seed + 1_000_003 * attempt)
+        columns /= columns.norm(dim=0)
+        if comb(D, d) > MAX_MINORS or is_full_spark(columns):
+            return columns
+    raise ReadoutError(f"no full spark key found for d = {d}, D = {D}: use a smaller D (d = 1 allows any)")
+
+
+def universal_size(d: int, n: int) -> int:
+    """D = 1 + (d−1)·n!, where every full spark key is universal (Theorem 3.9)."""
+    return 1 + (d - 1) * int(np.prod(np.arange(1, n + 1), dtype=object))
+
+
+def _smallest_minors(A: Any) -> float:
+    """min over J ⊂ [D], |J| = d, of s_d(A[J])."""
+    key = check_key(A).numpy()
+    d, D = key.shape
+    if comb(D, d) > MAX_MINORS:
+        raise ReadoutError(f"a {d} × {D} key has {comb(D, d):,} minors; the limit is {MAX_MINORS:,}")
+    subsets = combinations(range(D), d)
+    smallest = np.inf
+    while block := list(islice(subsets, 10_000)):
+        submatrices = key[:, np.array(block)].transpose(1, 0, 2)  # [block, d, d]
+        smallest = min(smallest, np.linalg.svd(submatrices, compute_uv=False)[:, -1].min())
+    return float(smallest)
+
+
+def is_full_spark(A: Any) -> bool:
+    """Are any d columns of A [d, D] independent? All C(D, d) minors are looked at, columns scaled to unit
+    length.
+    """
+    key = check_key(A)
+    norms = key.norm(dim=0)
+    return bool((norms > 0).all()) and _smallest_minors(key / norms) > 1e-12
+
+
+def lipschitz_bounds(A: Any) -> tuple[float, float]:
+    """(a₀, b₀) = (min_J s_d(A[J]), s₁(A)). b₀ holds for every key; a₀ for full spark keys with D ≥ 1 +
+    (d−1)·n!.
+    """
+    return _smallest_minors(A), float(np.linalg.svd(check_key(A).numpy(), compute_uv=False)[0])

@@ -1,0 +1,109 @@
+"""The sorting embeddings of section 3: β_A(X) = ↓(XA), and β_{A,B} = B ∘ β_A."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permlab.readouts.base import Readout, RowReadout, check_size
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.keys import as_matrix, check_key, gaussian, identity_plus_ones
+from permlab.readouts.segments import flat_padded, sort_columns
+
+MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
+
+
+def beta(X: Any, A: Any) -> Tensor:
+    """β_A(X) = ↓(XA): one matrix X [n, d], key A [d, D] → [n, D], each column sorted descending."""
+    X = as_matrix("X", X)
+    A = check_key(A, X.size(1)).to(X)
+    return (X @ A).sort(dim=0, descending=True).values
+
+
+class Ordering(RowReadout):
+    """φ(X) = β_A(X) = ↓(XA), zero-padded to N rows after sorting: [n, d] → R^{N·D}, key A [d, D] fixed.
+
+    Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), not
+    everywhere for d ≥ 2, n ≥ 3, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz
+    (Theorem 3.10). The columns are sorted each on its own: a row of the output is not the image of one node.
+    """
+
+    permutation_invariant = True
+    injective = "almost everywhere"
+    lipschitz = True
+    bi_lipschitz = False
+    formula = "↓(XA), A = [I | 1]"
+    dimension = "N·D"
+    cost = "D·n·log n + n·d·D"
+    reference = "(3.1), Theorems 3.9, 3.10"
+    key: Tensor
+
+    def __init__(self, in_channels: int, max_nodes: int, key: Any = None) -> None:
+        check_size("in_channels", in_channels)
+        check_size("max_nodes", max_nodes)
+        checked = identity_plus_ones(in_channels) if key is None else check_key(key, in_channels)
+        super().__init__()
+        self.in_channels, self.max_nodes = in_channels, max_nodes
+        self.register_buffer("key", checked)
+        self.row_channels = checked.size(1)
+        self.out_channels = max_nodes * self.row_channels
+
+    def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
+        columns = self.key.to(x.dtype).T @ x.T  # [D, n]: each column contiguous, as the sort wants it
+        return sort_columns(columns, ptr).T.contiguous()
+
+
+class ReducedOrdering(Readout):
+    """φ(X) = β_{A,B}(X) = B(β_A(X)) with a generic linear B: R^{N×D} → R^m, m = 2Nd: Theorem 3.13. B fixed or
+    trained.
+
+    For a universal A and almost every B this is bi-Lipschitz. Key None is a generic A with D = 2d + 1, which
+    nothing proves universal for n ≥ 3. B has 2Nd · ND entries: meant for small graphs; sizes above 2²⁷
+    entries are refused.
+    """
+
+    permutation_invariant = True
+    injective = "almost everywhere"
+    lipschitz = True
+    bi_lipschitz = False
+    formula = "B(↓(XA)), B generic"
+    dimension = "2N·d"
+    cost = "D·n·log n + 2N²·d·D"
+    reference = "(3.18), Theorem 3.13"
+    key: Tensor
+    weight: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        max_nodes: int,
+        key: Any = None,
+        out_channels: int | None = None,
+        trainable: bool = False,
+        seed: int = 0,
+    ) -> None:
+        check_size("in_channels", in_channels)
+        check_size("max_nodes", max_nodes)
+        check_size("seed", seed, least=0)
+        m = 2 * max_nodes * in_channels if out_channels is None else out_channels
+        check_size("out_channels", m)
+        A = gaussian(in_channels, 2 * in_channels + 1, seed) if key is None else check_key(key, in_channels)
+        flat = max_nodes * A.size(1)
+        if m * flat > MAX_WEIGHTS:
+            raise ReadoutError(
+                f"B would be {m} × {flat}, {m * flat:,} numbers; the limit is {MAX_WEIGHTS:,}: "
+                "use fewer max_nodes, a smaller d or key, or out_channels"
+            )
+        super().__init__()
+        self.in_channels, self.max_nodes, self.out_channels = in_channels, max_nodes, m
+        self.register_buffer("key", A)
+        generator = torch.Generator().manual_seed(seed)
+        B = torch.randn(m, flat, generator=generator) / m**0.5
+        if trainable:
+            self.weight = torch.nn.Parameter(B)
+        else:
+            self.register_buffer("weight", B)
+
+    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
+        columns = self.key.to(x.dtype).T @ x.T
+        return flat_padded(sort_columns(columns, ptr).T, ptr, self.max_nodes or 0) @ self.weight.to(x.dtype).T

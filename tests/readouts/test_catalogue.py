@@ -1,0 +1,63 @@
+import pytest
+import torch
+
+from permlab.readouts.catalogue import CATALOGUE, PAPER_METHODS, build
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.pooling import Identity
+
+
+def test_the_papers_seven_come_first() -> None:
+    assert tuple(CATALOGUE)[:7] == PAPER_METHODS
+
+
+def test_augment_is_the_identity_readout() -> None:
+    assert type(build("augment", d=2, max_nodes=3)) is Identity
+
+
+def test_sizes_of_the_paper() -> None:
+    sizes = {method: build(method, d=10, max_nodes=29).out_channels for method in PAPER_METHODS}
+    assert sizes == {
+        "ordering": 29 * 11,
+        "kernels": 100,
+        "identity": 290,
+        "augment": 290,
+        "sum": 10,
+        "sort": 290,
+        "set2set": 20,
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build("orderin", 2, 3), "unknown readout 'orderin': did you mean ordering.* choose from ordering, "),
+        (lambda: build("qqq", 2, 3), "unknown readout 'qqq': choose from"),
+        (lambda: build("sum", 0, 3), "d is 0; it must be an integer of at least 1"),
+        (lambda: build("sum", 2, 2.5), "max_nodes is 2.5"),
+        (lambda: build("sum", 2, 3, seed=-1), "seed is -1"),
+        (lambda: build("sum", 2, 3, kernels=3), "sum has no option 'kernels': it takes none"),
+        (lambda: build("kernels", 2, 3, kernel=3), "kernels has no option 'kernel': choose from kernels, sigma"),
+        (lambda: build("kernels", 2, 3, kernels=0), "kernels is 0"),
+        (lambda: build("kernels", 2, 3, sigma=0.0), "sigma is 0.0; it must be positive"),
+        (lambda: build("fourier", 2, 3, scale=-1.0), "scale is -1.0; it must be positive"),
+        (lambda: build("ordering", 3, 4, key=[[1.0, 2.0]]), r"the key A has 1 rows, but d = 3"),
+        (lambda: build("ordering", 2, 4, key=[[1.0], [2.0]]), r"D = 1 columns, fewer than d = 2: it needs D ≥ d"),
+        (lambda: build("zeta0", 3, 4), "d is 3; Zeta0 takes d = 2 only"),
+        (lambda: build("power_sums", 2, 4), "d is 2; power_sums takes d = 1"),
+        (lambda: build("alpha0", 10, 29), r"would give m = 635,745,395 outputs; the limit is 100,000"),
+        (lambda: build("polynomial", 10, 29), r"635,745,395 coefficients; the limit is 100,000"),
+        (lambda: build("reduced", 10, 620), r"B would be 12400 × 13020, 161,448,000 numbers; the limit is"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_line(call, message: str) -> None:
+    with pytest.raises(ReadoutError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_seed_decides_what_is_random() -> None:
+    x = torch.randn(4, 2)
+    for method in ("kernels", "fourier", "set2set", "reduced"):
+        outputs = [build(method, 2, 4, seed=seed)(x) for seed in (0, 0, 1)]
+        assert torch.equal(outputs[0], outputs[1])
+        assert not torch.allclose(outputs[0], outputs[2])
