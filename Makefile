@@ -48,7 +48,7 @@ $(VENV)/.test-ready: $(VENV)/bin/python pyproject.toml $(PINS)
 
 # Writes the versions installed now as the pins of every later install.
 pins: $(VENV)/.test-ready
-	$(BIN)/python -m pip freeze --exclude-editable --local | sed 's/+cpu$$//' > $(PINS)
+	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' > $(PINS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,40 @@
+"""Fixtures that every test may use. No test touches the user's own cache."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("PERMLAB_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """The folder that holds the real PROTEINS_full.zip."""
+    folder = os.environ.get("PERMLAB_MIRROR", "")
+    if not (Path(folder) / "PROTEINS_full.zip").is_file():
+        pytest.skip("PERMLAB_MIRROR does not name a folder with PROTEINS_full.zip")
+    return Path(folder)
+
+
+@pytest.fixture
+def permlab(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Run the command line in this process; gives exit code, stdout, stderr."""
+    from permlab.platform.cli import main
+
+    def call(*words: str) -> tuple[int, str, str]:
+        try:
+            code = main(words)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    yield call

@@ -1,0 +1,185 @@
+"""Everything that can happen to a cache, done to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from permlab.datasets.cache import build, verify
+from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.manifest import CacheBroken, CacheMissing
+from permlab.datasets.store import GraphStore
+
+SMALL = "synthetic,graphs=200"
+LARGE = "synthetic,graphs=100000"
+
+
+def builder(name: str, **environment: str) -> subprocess.Popen[str]:
+    code = "import sys; from permlab.platform.cli import main; sys.exit(main(['data', 'build', sys.argv[1]]))"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, name],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition, seconds: float = 30) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_builds_once_and_verifies(cache: Path) -> None:
+    seen: list[int] = []
+    manifest = build(SMALL, progress=lambda done, total: seen.append(done))
+    assert seen == [0, 200]
+    stamp = (cache / SMALL / "manifest.json").stat().st_mtime_ns
+    assert build(SMALL) == verify(SMALL) == manifest
+    assert (cache / SMALL / "manifest.json").stat().st_mtime_ns == stamp
+    assert sorted(path.name for path in cache.iterdir()) == [f".{SMALL}.lock", SMALL]
+
+
+def test_shards_are_cut_by_size_and_cover_the_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("permlab.datasets.sources.synthetic.GRAPHS_A_CHUNK", 50)
+    monkeypatch.setattr("permlab.datasets.writer.ShardWriter.__init__.__defaults__", (40_000,))
+    manifest = build(SMALL)
+    assert len(manifest.shards) > 1 and sum(shard.graphs for shard in manifest.shards) == 200
+    store = GraphStore.open(SMALL)
+    assert sum(len(shard.x) for shard in store.shards) == manifest.nodes == store.node_ptr[-1]
+
+
+@pytest.mark.parametrize("file", ["shard-00000.arrow", "az.npy", "y.npy"])
+def test_flipped_byte(cache: Path, file: str) -> None:
+    build(SMALL)
+    path = cache / SMALL / file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CacheBroken, match=rf"{file} does not match its digest; .*data build {SMALL} --force"):
+        verify(SMALL)
+    build(SMALL, force=True)
+    verify(SMALL)
+
+
+@pytest.mark.parametrize("file", ["shard-00000.arrow", "a_value.npy", "manifest.json"])
+def test_missing_file(cache: Path, file: str) -> None:
+    build(SMALL)
+    (cache / SMALL / file).unlink()
+    with pytest.raises(CacheBroken, match=rf"{file} is missing; rebuild it with: permlab data build {SMALL} --force"):
+        GraphStore.open(SMALL)
+    build(SMALL)  # what is broken is built again without being asked twice
+    GraphStore.open(SMALL)
+
+
+def test_truncated_shard(cache: Path) -> None:
+    """A mapped file that is too short would kill the reader with SIGBUS."""
+    build(SMALL)
+    os.truncate(cache / SMALL / "shard-00000.arrow", 100)
+    with pytest.raises(CacheBroken, match="has 100 bytes instead of"):
+        GraphStore.open(SMALL)
+
+
+@pytest.mark.parametrize("length", [0, 10, 400])
+def test_truncated_manifest(cache: Path, length: int) -> None:
+    build(SMALL)
+    os.truncate(cache / SMALL / "manifest.json", length)
+    with pytest.raises(CacheBroken, match=r"manifest.json is damaged: .*rebuild it with"):
+        GraphStore.open(SMALL)
+    build(SMALL)
+    verify(SMALL)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"format": 99}, "has cache format 99, this version reads 1"), ({"digest": "0"}, "digest does not fit")],
+)
+def test_edited_manifest(cache: Path, change: dict, says: str) -> None:
+    build(SMALL)
+    path = cache / SMALL / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CacheBroken, match=says):
+        GraphStore.open(SMALL)
+
+
+def test_not_built() -> None:
+    with pytest.raises(CacheMissing, match=f"{SMALL} is not built; build it with: permlab data build {SMALL}"):
+        GraphStore.open(SMALL)
+    assert len(GraphStore.open(SMALL, build_missing=True)) == 200
+
+
+def test_killed_builder(cache: Path) -> None:
+    process = builder(LARGE)
+    wait_for(lambda: list(cache.glob(".*.building-*/result/az.npy")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert list(cache.glob(".*.building-*")), "the builder was already done; there was nothing to kill"
+    with pytest.raises(CacheMissing):
+        GraphStore.open(LARGE)
+    process = builder(LARGE)
+    assert process.wait() == 0, process.stderr.read()
+    verify(LARGE)
+    assert not list(cache.glob(".*.building-*"))
+
+
+def test_interrupted_builder_leaves_nothing(cache: Path) -> None:
+    process = builder(LARGE)
+    wait_for(lambda: list(cache.glob(".*.building-*/result/az.npy")))
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert [path.name for path in cache.iterdir()] == [f".{LARGE}.lock"]
+
+
+def test_two_builders_at_once(cache: Path) -> None:
+    first = builder(LARGE)
+    wait_for(lambda: list(cache.glob(".*.building-*")))
+    second = builder(LARGE)
+    outputs = [process.communicate() for process in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0], outputs
+    assert "waiting: synthetic,graphs=100000 is being built" in outputs[1][1]
+    assert outputs[0][0] == outputs[1][0]
+    verify(LARGE)
+    assert sorted(path.name for path in cache.iterdir()) == [f".{LARGE}.lock", LARGE]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if mount.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("name", ["synthetic,graphs=20000", "synthetic,graphs=700,min_nodes=20"])
+def test_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PERMLAB_CACHE", str(small_disk))
+    with pytest.raises(DataError, match=rf"no space left in {small_disk} while building {name}; .*PERMLAB_CACHE"):
+        build(name)
+    assert [path.name for path in small_disk.iterdir()] == [f".{name}.lock"]
+    build("synthetic,graphs=100")
+
+
+def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PERMLAB_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DataError, match="cannot write to .*file"):
+        build(SMALL)
+
+
+def test_cache_on_object_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERMLAB_CACHE", "s3://bucket/cache")
+    with pytest.raises(DataUsageError, match="not a local folder"):
+        build(SMALL)

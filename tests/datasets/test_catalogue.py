@@ -1,0 +1,41 @@
+import pytest
+
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.errors import DataUsageError
+from permlab.datasets.sources.qm9 import QM9
+
+
+def test_one_data_set_has_one_name() -> None:
+    name = parse_name("qm9,seed=3,limit=500")
+    assert name.text == name.folder == "qm9,limit=500,seed=3"
+    assert name.source == QM9(limit=500, seed=3)
+    assert parse_name("qm9,limit=0,target=gap").text == "qm9"
+
+
+def test_folders_are_safe_and_tell_tables_apart() -> None:
+    assert parse_name("tu:MUTAG").folder == "tu-MUTAG"
+    first, second = parse_name("table:a/my data.csv"), parse_name("table:b/my data.csv")
+    assert first.folder != second.folder and first.folder.startswith("table-my_data-")
+
+
+def test_a_file_name_may_hold_a_comma() -> None:
+    assert parse_name("table:a,b.csv,target=z").source.file == "a,b.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qm8", "unknown data set 'qm8'; did you mean 'qm9'.* choose from qm9, proteins_full, tu:NAME, synthetic"),
+        ("", "unknown data set ''"),
+        ("tu", "needs a name, as in tu:NAME"),
+        ("qm9:x", "takes nothing behind a colon, got 'x'"),
+        ("qm9,limits=3", r"unknown parameter 'limits' \(choose from limit, seed, target\)"),
+        ("qm9,limit=many", "limit='many' is not a value of type int"),
+        ("qm9,limit=1,limit=2", "sets a parameter twice"),
+        ("table:x.csv,skip_invalid=maybe", "skip_invalid='maybe' is not a value of type bool"),
+        ("synthetic,graphs=x,size=3", "graphs='x'.*; unknown parameter 'size'"),
+    ],
+)
+def test_names_that_are_none(text: str, says: str) -> None:
+    with pytest.raises(DataUsageError, match=says):
+        parse_name(text)

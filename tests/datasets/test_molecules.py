@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from permlab.datasets.chunk import pointer
+from permlab.datasets.molecules import FEATURE_NAMES, read_in_parallel, read_smiles
+
+SMILES = ["C", "N", "O=C1NC=CO1", "[NH3+]CC([O-])=O", "c1ccncc1", "C#CC#N", "F[C@H](O)C", "[H]C([H])=O", "CS(=O)(=O)Cl"]
+
+
+def by_explicit_hydrogens(smiles: str) -> tuple[np.ndarray, set[tuple[int, int]]]:
+    """The same graph by RDKit's AddHs, atom by atom."""
+    molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    rows = []
+    for atom in molecule.GetAtoms():
+        number = atom.GetAtomicNum()
+        hydrogens = sum(neighbour.GetAtomicNum() == 1 for neighbour in atom.GetNeighbors())
+        kinds = [Chem.HybridizationType.SP, Chem.HybridizationType.SP2, Chem.HybridizationType.SP3]
+        hybrid = [atom.GetHybridization() == kind for kind in kinds]
+        rows.append([*(number == z for z in (1, 6, 7, 8, 9)), number, atom.GetIsAromatic(), *hybrid, hydrogens])
+    bonds = {(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()}
+    return np.array(rows, dtype=np.float32), {tuple(sorted(bond)) for bond in bonds}
+
+
+def test_equals_rdkit_with_explicit_hydrogens() -> None:
+    found = read_smiles(SMILES)
+    ptr = pointer(found.counts)
+    for i, smiles in enumerate(SMILES):
+        rows, bonds = by_explicit_hydrogens(smiles)
+        np.testing.assert_array_equal(found.x[ptr[i] : ptr[i + 1]], rows, err_msg=smiles)
+        inside = (found.src >= ptr[i]) & (found.src < ptr[i + 1])
+        pairs = np.sort(np.stack([found.src[inside], found.dst[inside]], axis=1) - ptr[i], axis=1)
+        assert set(map(tuple, pairs.tolist())) == bonds, smiles
+
+
+def test_heavy_atoms_come_first() -> None:
+    formaldehyde = read_smiles(["[H]C([H])=O"])
+    assert formaldehyde.x[:, FEATURE_NAMES.index("atomic_number")].tolist() == [6, 8, 1, 1]
+
+
+def test_equal_molecules_share_a_group() -> None:
+    ethanol, again, ether = read_smiles(["OCC", "CCO", "COC"]).group
+    assert ethanol == again != ether
+
+
+def test_what_does_not_parse_is_marked_and_left_out() -> None:
+    found = read_smiles(["C", "C1CC", "", "not a molecule", "O"])
+    assert found.valid.tolist() == [True, False, False, False, True]
+    assert found.counts.tolist() == [5, 3]
+
+
+def test_nothing_but_invalid() -> None:
+    assert len(read_smiles(["C1CC"]).counts) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_parallel_reading_keeps_the_order(workers: int) -> None:
+    batches = [["C"] * (i + 1) for i in range(8)]
+    assert [len(found.counts) for found in read_in_parallel(iter(batches), workers)] == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from permlab.datasets.cache import build
+from permlab.datasets.errors import DataUsageError
+from permlab.datasets.sources.qm9 import MOLECULES_A_CHUNK, QM9
+from permlab.datasets.store import GraphStore
+
+
+def test_a_subset_is_a_data_set_of_its_own() -> None:
+    first = build("qm9,limit=50")
+    again = build("qm9,limit=50", force=True)
+    other = build("qm9,limit=50,seed=1")
+    assert first.digest == again.digest != other.digest
+    assert (first.graphs, first.task, first.target, first.unit) == (50, "regression", "gap", "eV")
+    assert len(first.feature_names) == 11
+    store = GraphStore.open("qm9,limit=50")
+    assert 3 <= first.min_nodes <= first.max_nodes <= 29
+    assert 4 < store.y.mean() < 10
+
+
+def test_methane_comes_first_and_is_as_the_paper_has_it(tmp_path: Path) -> None:
+    """13.736 eV, the carbon before its four hydrogens."""
+    chunk = next(iter(QM9().read(tmp_path, lambda done, total: None).chunks))
+    assert chunk.y[0] == pytest.approx(13.736, abs=5e-4)
+    assert chunk.x[: chunk.node_ptr[1]].tolist() == [
+        [0, 1, 0, 0, 0, 6, 0, 0, 0, 1, 4],
+        *4 * [[1, 0, 0, 0, 0, 1] + 5 * [0]],
+    ]
+    assert chunk.dst[: chunk.edge_ptr[1]].tolist() == [1, 2, 3, 4, 0, 0, 0, 0]
+
+
+def test_chunks_hold_every_molecule(tmp_path: Path) -> None:
+    limit = MOLECULES_A_CHUNK + 10
+    chunks = list(QM9(limit=limit).read(tmp_path, lambda done, total: None).chunks)
+    assert [len(chunk) for chunk in chunks] == [MOLECULES_A_CHUNK, 10]
+    ids = np.concatenate([chunk.graph_id for chunk in chunks])
+    assert len(set(ids.tolist())) == limit and (np.diff(ids) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"target": "gapp"}, "no target 'gapp'; choose from gap, homo"), ({"limit": -1}, "limit=-1")],
+)
+def test_wrong_parameters(changes: dict, says: str) -> None:
+    with pytest.raises(DataUsageError, match=says):
+        QM9(**changes)
+
+
+def test_more_than_there_are(tmp_path: Path) -> None:
+    with pytest.raises(DataUsageError, match="qm9 has 130831 molecules; limit=200000 asks for more"):
+        QM9(limit=200_000).read(tmp_path, lambda done, total: None)

@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from permlab.datasets.cache import build
+from permlab.datasets.errors import DataUsageError
+from permlab.datasets.randomness import node_order
+from permlab.datasets.store import GraphStore
+
+NAME = "synthetic,graphs=60,max_nodes=9,min_nodes=1"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("store")))
+        build(NAME)
+        return GraphStore.open(NAME)
+
+
+def dense(store: GraphStore, graph: int) -> tuple[np.ndarray, np.ndarray]:
+    """Â and Z of one graph by the formula, from the raw shard."""
+    (shard,) = store.shards
+    z = shard.x[slice(*shard.node_ptr[graph : graph + 2])]
+    edges = slice(*shard.edge_ptr[graph : graph + 2])
+    a = np.eye(len(z))
+    a[shard.src[edges], shard.dst[edges]] = 1
+    scale = np.diag(a.sum(1) ** -0.5)
+    return scale @ a @ scale, z
+
+
+positions = st.lists(st.integers(0, 59), min_size=1, max_size=8)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graphs=positions, seed=st.none() | st.integers(0, 2**31))
+def test_a_batch_is_its_graphs_one_behind_the_other(store: GraphStore, graphs: list[int], seed: int | None) -> None:
+    batch = store.batch(np.array(graphs), seed)
+    assert batch.y.tolist() == store.y[graphs].tolist()
+    a = batch.adjacency.to_dense().numpy()
+    ptr = batch.ptr.tolist()
+    assert a.shape == (ptr[-1], ptr[-1])
+    for i, graph in enumerate(graphs):
+        expected, z = dense(store, graph)
+        if seed is not None:
+            order = node_order(store.graph_id[[graph]], np.array([0, len(z)]), seed)
+            expected, z = expected[np.ix_(order, order)], z[order]
+        nodes = slice(ptr[i], ptr[i + 1])
+        np.testing.assert_allclose(a[nodes, nodes], expected, atol=1e-6)
+        np.testing.assert_allclose(batch.x[nodes].numpy(), expected @ z, atol=1e-5)
+        a[nodes, nodes] = 0
+    assert not a.any()  # nothing between graphs
+
+
+def test_types_are_small_and_tensors_are_the_batchs_own(store: GraphStore) -> None:
+    batch = store.batch(np.array([1, 2]))
+    assert (batch.a_ptr.dtype, batch.a_column.dtype) == (torch.int32, torch.int32)
+    assert (batch.x.dtype, batch.a_value.dtype, batch.y.dtype) == (torch.float32,) * 3
+    batch.x.zero_()
+    assert store.batch(np.array([1, 2])).x.abs().sum() > 0
+
+
+def test_arrays_are_views_of_the_files(store: GraphStore) -> None:
+    for name in ("node_ptr", "a_ptr", "a_column", "a_value", "az", "y", "graph_id", "group"):
+        array = getattr(store, name)
+        assert isinstance(array, np.memmap), name
+        assert Path(array.filename) == store.folder / f"{name}.npy"
+    assert not store.shards[0].x.flags.owndata and not store.shards[0].src.flags.owndata
+
+
+def test_a_view_that_is_written_to_does_not_reach_the_file(store: GraphStore) -> None:
+    before = store.y[0].item()
+    other = GraphStore(store.folder, store.manifest)
+    other.y[0] = 1e6
+    assert GraphStore(store.folder, store.manifest).y[0] == before
+
+
+def test_split_sizes_come_from_the_data_set(store: GraphStore) -> None:
+    parts = store.split(0)
+    assert (len(parts.train), len(parts.validation), len(parts.holdout)) == (48, 0, 12)
+    parts = store.split(0, holdout=5, validation=0.2)
+    assert (len(parts.train), len(parts.validation), len(parts.holdout)) == (44, 11, 5)
+
+
+def test_positions_out_of_range(store: GraphStore) -> None:
+    with pytest.raises(DataUsageError, match="positions run from 0 to 59, got -1 to 3"):
+        store.batch(np.array([-1, 3]))

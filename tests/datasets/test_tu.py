@@ -1,0 +1,166 @@
+import http.server
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch_geometric.datasets import TUDataset
+
+from permlab.datasets import download
+from permlab.datasets.cache import build
+from permlab.datasets.download import unzip
+from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.store import GraphStore
+
+# Two graphs: a triangle with labels 0 0 1 and an edge with labels 1 1.
+TINY = {
+    "A": "1, 2\n2, 1\n2, 3\n3, 2\n1, 3\n3, 1\n4, 5\n5, 4\n",
+    "graph_indicator": "1\n1\n1\n2\n2\n",
+    "graph_labels": "-1\n1\n",
+    "node_labels": "0\n0\n1\n1\n1\n",
+}
+
+
+def archive(folder: Path, name: str = "TINY", **changes: str) -> Path:
+    path = folder / f"{name}.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for part, text in (TINY | changes).items():
+            file.writestr(f"{name}/{name}_{part}.txt", text)
+    return path
+
+
+@pytest.fixture
+def own_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERMLAB_MIRROR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A web server on loopback in the place of the TU collection; gives the folder that it serves."""
+    served = tmp_path / "served"
+    served.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args) -> None:
+            super().__init__(*args, directory=str(served))
+
+        def log_message(self, *args) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as instance:
+        threading.Thread(target=instance.serve_forever, daemon=True).start()
+        monkeypatch.delenv("PERMLAB_MIRROR", raising=False)
+        monkeypatch.setattr(TUDataset, "url", f"http://127.0.0.1:{instance.server_port}")
+        yield served
+        instance.shutdown()
+
+
+def test_proteins_full_equals_what_tudataset_reads(mirror: Path, tmp_path: Path) -> None:
+    manifest = build("proteins_full")
+    assert (manifest.graphs, manifest.nodes, manifest.edges, manifest.max_nodes) == (1113, 43_471, 162_088, 620)
+    assert (manifest.classes, manifest.holdout, len(manifest.feature_names)) == (2, 200, 29)
+    store = GraphStore.open("proteins_full")
+    assert np.bincount(store.y.astype(int)).tolist() == [663, 450]
+    unzip(mirror / "PROTEINS_full.zip", tmp_path / "PROTEINS_full" / "raw")
+    reference = TUDataset(str(tmp_path), "PROTEINS_full", use_node_attr=True)
+    (shard,) = store.shards
+    for i, graph in enumerate(reference):
+        nodes, edges = slice(*shard.node_ptr[i : i + 2]), slice(*shard.edge_ptr[i : i + 2])
+        np.testing.assert_array_equal(shard.x[nodes], graph.x[:, :29].numpy())
+        np.testing.assert_array_equal(np.stack([shard.src[edges], shard.dst[edges]]), graph.edge_index.numpy())
+        assert shard.y[i] == graph.y.item()
+
+
+def test_labels_stand_in_for_attributes(own_mirror: Path) -> None:
+    archive(own_mirror)
+    manifest = build("tu:TINY")
+    store = GraphStore.open("tu:TINY")
+    assert manifest.feature_names == ["label_0", "label_1"]
+    assert store.shards[0].x.tolist() == [[1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
+    assert (store.y.tolist(), manifest.task, manifest.classes) == ([0.0, 1.0], "classification", 2)
+
+
+def test_without_labels_every_node_is_a_one(own_mirror: Path) -> None:
+    with zipfile.ZipFile(own_mirror / "BARE.zip", "w") as file:
+        for part in ("A", "graph_indicator", "graph_labels"):
+            file.writestr(f"BARE/BARE_{part}.txt", TINY[part])
+    assert build("tu:BARE").feature_names == ["constant_0"]
+    assert GraphStore.open("tu:BARE").shards[0].x.tolist() == [[1.0]] * 5
+
+
+def test_several_targets(own_mirror: Path) -> None:
+    archive(own_mirror, graph_attributes="0.5, 2.5\n1.5, 3.5\n")
+    assert build("tu:TINY,target=1").task == "regression"
+    assert GraphStore.open("tu:TINY,target=1").y.tolist() == [2.5, 3.5]
+    with pytest.raises(DataUsageError, match="has 2 targets; target=2 is not among them"):
+        build("tu:TINY,target=2")
+
+
+def test_download(server: Path) -> None:
+    archive(server)
+    seen: list[tuple[int, int | None]] = []
+    manifest = build("tu:TINY", download=lambda done, total: seen.append((done, total)))
+    assert manifest.graphs == 2 and len(manifest.source_digest) == 64
+    assert seen[-1] == ((server / "TINY.zip").stat().st_size,) * 2
+    (server / "TINY.zip").unlink()
+    assert build("tu:TINY") == manifest  # built once, the source is not asked again
+
+
+def test_download_of_what_is_not_there(server: Path, cache: Path) -> None:
+    with pytest.raises(DataError, match=r"NOPE.zip cannot be fetched .*put NOPE.zip into a folder .*PERMLAB_MIRROR"):
+        build("tu:NOPE")
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_download_that_is_too_large(server: Path, tmp_path: Path) -> None:
+    archive(server)
+    url = f"{TUDataset.url}/TINY.zip"
+    with pytest.raises(DataError, match="larger than 0 MiB, the limit of a download"):
+        download.fetch(url, tmp_path / "TINY.zip", lambda done, total: None, max_bytes=100)
+    assert not (tmp_path / "TINY.zip").exists()
+
+
+def test_zip_that_escapes(own_mirror: Path, cache: Path) -> None:
+    path = archive(own_mirror)
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("../../escaped.txt", "out")
+    with pytest.raises(DataError, match=r"refused: its member '../../escaped.txt' points out"):
+        build("tu:TINY")
+    assert not list(own_mirror.parent.rglob("escaped.txt")) and not list(cache.rglob("escaped.txt"))
+
+
+def test_zip_that_unpacks_too_large(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="over the limit"):
+        unzip(archive(tmp_path), tmp_path / "out", max_bytes=10)
+
+
+def test_zip_that_is_none(own_mirror: Path) -> None:
+    (own_mirror / "TINY.zip").write_bytes(b"half a zip")
+    with pytest.raises(DataError, match=r"TINY.zip is not a zip file that can be read .*fetch it again"):
+        build("tu:TINY")
+
+
+def test_zip_of_something_else(own_mirror: Path) -> None:
+    archive(own_mirror, "OTHER").rename(own_mirror / "TINY.zip")
+    with pytest.raises(DataError, match="holds no TINY_A.txt: it is not the TU data set TINY"):
+        build("tu:TINY")
+
+
+def test_tables_that_do_not_parse(own_mirror: Path) -> None:
+    archive(own_mirror, A="1, two\n")
+    with pytest.raises(DataError, match="cannot be read as a TU data set"):
+        build("tu:TINY")
+
+
+def test_mirror_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERMLAB_MIRROR", str(tmp_path / "gone"))
+    with pytest.raises(DataError, match="PERMLAB_MIRROR=.*gone is not a folder that can be read; mend or unset it"):
+        build("proteins_full")
+
+
+def test_names_that_are_none() -> None:
+    with pytest.raises(DataUsageError, match="not the name of a TU data set"):
+        build("tu:../../etc")
