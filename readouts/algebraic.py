@@ -1,6 +1,5 @@
 """The algebraic embeddings as readouts. Their output grows fast: sizes above 100,000 are refused."""
 
-from collections.abc import Callable
 from math import comb
 from typing import ClassVar
 
@@ -8,7 +7,8 @@ import torch
 from torch import Tensor
 
 from permlab.readouts import polynomial
-from permlab.readouts.base import Readout, check_size
+from permlab.readouts.base import Readout
+from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 
 
@@ -22,7 +22,6 @@ class _Algebraic(Readout):
     bi_lipschitz = False
     max_nodes: int
     extra: ClassVar[int]  # outputs beside the coefficients
-    encode: ClassVar[Callable[[Tensor, Tensor, int], Tensor]] = staticmethod(polynomial.coefficients)
 
     def __init__(self, in_channels: int, max_nodes: int) -> None:
         check_size("in_channels", in_channels)
@@ -38,6 +37,9 @@ class _Algebraic(Readout):
 
     def size(self, d: int, n: int) -> int:
         return comb(n + d, d) - 1 + self.extra
+
+    def encode(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return polynomial.coefficients(x, ptr, self.max_nodes)
 
 
 class Alpha0(_Algebraic):
@@ -55,7 +57,7 @@ class Alpha0(_Algebraic):
     extra = 0
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return self.encode(x, ptr, self.max_nodes)
+        return self.encode(x, ptr)
 
 
 class Alpha1(_Algebraic):
@@ -72,7 +74,7 @@ class Alpha1(_Algebraic):
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         lengths = polynomial.norms(x, ptr)
-        inside = self.encode(polynomial.into_ball(x, ptr, lengths), ptr, self.max_nodes)
+        inside = self.encode(polynomial.into_ball(x, ptr, lengths), ptr)
         return torch.cat([inside, lengths[:, None]], dim=1)
 
 
@@ -91,7 +93,7 @@ class Alpha2(_Algebraic):
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         lengths = polynomial.norms(x, ptr)
-        inside = self.encode(polynomial.onto_sphere(x, ptr, lengths), ptr, self.max_nodes)
+        inside = self.encode(polynomial.onto_sphere(x, ptr, lengths), ptr)
         return torch.cat([lengths[:, None] * inside, lengths[:, None]], dim=1)
 
 
@@ -104,7 +106,6 @@ class Zeta0(Alpha0):
     dimension = "2N"
     cost = "N²"
     reference = "section 2.3"
-    encode = staticmethod(polynomial.complex_coefficients)
 
     def __init__(self, in_channels: int, max_nodes: int) -> None:
         check_plane(type(self).__name__, in_channels)
@@ -112,6 +113,9 @@ class Zeta0(Alpha0):
 
     def size(self, d: int, n: int) -> int:
         return 2 * n
+
+    def encode(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return polynomial.complex_coefficients(x, ptr, self.max_nodes)
 
 
 class Zeta1(Alpha1):
@@ -123,7 +127,6 @@ class Zeta1(Alpha1):
     dimension = "2N + 1"
     cost = "N²"
     reference = "section 2.3"
-    encode = staticmethod(polynomial.complex_coefficients)
 
     def __init__(self, in_channels: int, max_nodes: int) -> None:
         check_plane(type(self).__name__, in_channels)
@@ -131,6 +134,9 @@ class Zeta1(Alpha1):
 
     def size(self, d: int, n: int) -> int:
         return 2 * n + 1
+
+    def encode(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return polynomial.complex_coefficients(x, ptr, self.max_nodes)
 
 
 def check_plane(name: str, d: int) -> None:

@@ -2,10 +2,6 @@
 
 A readout maps the node embeddings X [n, d] of each graph in a batch to one vector: x [n, d] with ptr [B+1] →
 [B, m].
-
-NaN policy: NaN and ±inf are refused. Sorting would move a NaN to a place that looks like data, and a sum
-would hide which graph it came from. The check is one sum over x; only if that sum is not finite is every
-entry looked at.
 """
 
 from typing import ClassVar
@@ -14,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
+from permlab.readouts.checks import check_matrix, check_ptr, ptr_from_index
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.segments import flat_padded
 
@@ -93,77 +90,3 @@ class RowReadout(Readout):
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         return flat_padded(self.ordered(x, ptr), ptr, self.max_nodes)
-
-
-def check_matrix(x: Tensor, in_channels: int) -> None:
-    """x is [n, in_channels], floating, finite."""
-    if x.dim() != 2:
-        raise ReadoutError(f"x has {x.dim()} dimensions, shape {list(x.shape)}; a readout takes x [n, {in_channels}]")
-    if x.size(1) != in_channels:
-        raise ReadoutError(
-            f"x has {x.size(1)} columns, but the readout was built for d = {in_channels}: build it for d = {x.size(1)}"
-        )
-    if not x.is_floating_point():
-        raise ReadoutError(f"x is {x.dtype}; a readout takes float32 or float64: x.float()")
-    if not torch.isfinite(x.detach().sum()):  # a sum of finite entries may overflow: look closer before refusing
-        bad = ~torch.isfinite(x)
-        if bad.any():
-            row, column = bad.nonzero()[0].tolist()
-            value = x[row, column].item()
-            raise ReadoutError(
-                f"x[{row}, {column}] is {value}, one of {int(bad.sum())} entries that are not finite: "
-                "readouts refuse NaN and inf"
-            )
-
-
-def check_ptr(ptr: Tensor, n: int, max_nodes: int | None) -> None:
-    """ptr rises from 0 to n, and no graph has more than max_nodes rows."""
-    if ptr.dim() != 1 or ptr.numel() == 0 or ptr.dtype != torch.int64:
-        raise ReadoutError(f"ptr is {ptr.dtype} of shape {list(ptr.shape)}; it must be int64 [B + 1]")
-    first, last = int(ptr[0]), int(ptr[-1])
-    if first != 0 or last != n:
-        raise ReadoutError(f"ptr goes from {first} to {last}, but x has {n} rows: it must go from 0 to {n}")
-    if ptr.numel() == 1:
-        return
-    smallest, largest = (int(size) for size in ptr.diff().aminmax())
-    if smallest < 0:
-        raise ReadoutError(f"ptr falls by {-smallest} somewhere; it must ascend")
-    if max_nodes is not None and largest > max_nodes:
-        raise ReadoutError(
-            f"a graph has {largest} nodes, but the readout was built for max_nodes = {max_nodes} at most"
-        )
-
-
-def ptr_from_index(index: Tensor | None, x: Tensor, dim_size: int | None) -> Tensor:
-    """The graph of each row, ascending, [n] → ptr [B+1]. None: all rows are one graph."""
-    n = x.size(0)
-    if index is None:
-        if dim_size not in (None, 1):
-            raise ReadoutError(f"dim_size is {dim_size}, but without index or ptr there is one graph")
-        return torch.tensor([0, n], device=x.device)
-    if index.dim() != 1 or index.numel() != n or index.dtype != torch.int64:
-        raise ReadoutError(
-            f"index is {index.dtype} of shape {list(index.shape)}; it must be int64 [{n}], as x has {n} rows"
-        )
-    if n and bool((index[1:] < index[:-1]).any()):
-        place = int((index[1:] < index[:-1]).nonzero()[0]) + 1
-        raise ReadoutError(
-            f"index is not sorted: index[{place}] = {int(index[place])} comes after {int(index[place - 1])}; "
-            "sort the rows by graph first (order = index.argsort(stable=True))"
-        )
-    if n and int(index[0]) < 0:
-        raise ReadoutError(f"index[0] is {int(index[0])}; graphs are numbered from 0")
-    found = int(index[-1]) + 1 if n else 0
-    graphs = found if dim_size is None else dim_size
-    if graphs < found:
-        raise ReadoutError(
-            f"dim_size is {dim_size}, but index names graph {found - 1}: dim_size must be at least {found}"
-        )
-    counts = torch.bincount(index, minlength=graphs)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
-def check_size(name: str, value: object, least: int = 1) -> None:
-    """A size given to a constructor is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ReadoutError(f"{name} is {value!r}; it must be an integer of at least {least}")

@@ -11,7 +11,8 @@ from inspect import signature
 from typing import Any
 
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
-from permlab.readouts.base import Readout, check_size
+from permlab.readouts.base import Readout
+from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels
 from permlab.readouts.pooling import Identity, SortPooling, Sum

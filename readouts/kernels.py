@@ -7,7 +7,8 @@ The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 import torch
 from torch import Tensor
 
-from permlab.readouts.base import Readout, check_size
+from permlab.readouts.base import Readout
+from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.segments import segment_sum

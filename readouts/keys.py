@@ -11,21 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from permlab.readouts.checks import as_matrix
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.universality import Universality, check_universal
+
+__all__ = [
+    "Universality",
+    "check_key",
+    "check_universal",
+    "full_spark",
+    "gaussian",
+    "identity",
+    "identity_plus",
+    "identity_plus_ones",
+    "is_full_spark",
+    "lipschitz_bounds",
+    "universal_size",
+]
 
 MAX_MINORS = 2_000_000
-
-
-def as_matrix(name: str, value: Any) -> Tensor:
-    """A tensor, array or nested list → a finite floating matrix, float64 unless it was floating already."""
-    matrix = torch.as_tensor(value)
-    if not matrix.is_floating_point():
-        matrix = matrix.to(torch.float64)
-    if matrix.dim() != 2 or 0 in matrix.shape:
-        raise ReadoutError(f"{name} has shape {list(matrix.shape)}; it must be a matrix with rows and columns")
-    if not torch.isfinite(matrix).all():
-        raise ReadoutError(f"{name} has entries that are not finite; NaN and inf are refused")
-    return matrix
 
 
 def check_key(A: Any, d: int | None = None) -> Tensor:
@@ -53,7 +57,7 @@ def identity(d: int) -> Tensor:
 
 def identity_plus(a: Any) -> Tensor:
     """[I | a], D = d + 1: separates almost every X if no a_k is 0 (Proposition 3.7), not every X."""
-    column = torch.as_tensor(a).to(torch.float64).reshape(-1)
+    column = as_matrix("a", torch.as_tensor(a, dtype=torch.float64).reshape(1, -1))[0]
     _check_shape(column.numel(), column.numel())
     if not bool((column != 0).all()):
         raise ReadoutError(f"a has a zero at {int((column == 0).nonzero()[0])}; in [I | a] no entry may be 0")

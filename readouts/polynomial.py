@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from permlab.readouts.checks import as_matrix
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import as_matrix
 from permlab.readouts.segments import flat_padded, segment_ids, segment_sum
 
 MAX_OUTPUTS = 100_000

@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from permlab.readouts.base import Readout, RowReadout, check_size
+from permlab.readouts.base import Readout, RowReadout
+from permlab.readouts.checks import check_size
 from permlab.readouts.segments import lexicographic_order, segment_sum
 
 

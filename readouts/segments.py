@@ -69,7 +69,7 @@ class _SortColumns(torch.autograd.Function):
         return columns.gather(1, perm)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (perm,) = ctx.saved_tensors
         return torch.empty_like(grad).scatter(1, perm, grad), None
 

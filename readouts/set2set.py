@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
-from permlab.readouts.base import Readout, check_size
+from permlab.readouts.base import Readout
+from permlab.readouts.checks import check_size
 from permlab.readouts.segments import segment_ids
 
 

@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from permlab.readouts.base import Readout, RowReadout, check_size
+from permlab.readouts.base import Readout, RowReadout
+from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import as_matrix, check_key, gaussian, identity_plus_ones
+from permlab.readouts.keys import check_key, gaussian, identity_plus_ones
 from permlab.readouts.segments import flat_padded, sort_columns
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32

@@ -1,0 +1,255 @@
+"""Is A a universal key for n rows? A decision by subspaces, after Proposition 3.8.
+
+β_A(X) = β_A(Y) means that permutations Π_j exist with Y a_j = Π_j X a_j for every column a_j of A. For one choice of
+permutations those pairs (X, Y) form a subspace E; the pairs with Y = ΠX form a subspace F_Π. A is universal if and
+only if every E lies in the union of the n! subspaces F_Π, and a subspace lies in a finite union of subspaces only if
+it lies in one of them.
+
+The search goes column by column and keeps E as an orthonormal basis, which only shrinks. It stops
+- where E ⊂ F_Π: everything below is X ~ Y. The basis, read as n vectors for X and n for Y, shows that without trying
+  permutations: the two families are equal up to order;
+- where a child lies in a sibling: whatever it holds, the sibling holds too. So a column that tells nothing has one
+  child.
+By symmetry Π_1 = I, and Π_2 is taken once a conjugacy class. Constants (1vᵀ, 1vᵀ) lie in every E and F_Π and are
+left out.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice, permutations, product
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from permlab.readouts.checks import as_matrix
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.metric import quotient_distance
+
+MAX_ROWS = 6
+ZERO = 1e-9  # a singular value below is 0; the gap around it is part of the result
+SAFE_GAP = (1e-11, 1e-7)
+
+
+@dataclass(frozen=True)
+class Universality:
+    """The verdict on a key. `universal` is None if the budget ran out or the numbers were too close to call."""
+
+    universal: bool | None
+    n: int
+    d: int
+    D: int
+    visited: int  # subspaces looked at: the size of the proof, or of the search
+    gap: tuple[float, float]  # largest singular value taken for 0, smallest taken for not 0
+    reason: str
+    X: Tensor | None = None
+    Y: Tensor | None = None
+
+    @property
+    def decided(self) -> bool:
+        return self.universal is not None
+
+
+@dataclass(frozen=True)
+class _Subspace:
+    """A basis of pairs: X and Y [n, d, r], r pairs; `columns` of the key are settled."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    columns: int
+
+
+class _Gap:
+    """Watches every singular value that was compared with 0."""
+
+    def __init__(self) -> None:
+        self.zero, self.nonzero = 0.0, np.inf
+
+    def is_zero(self, values: np.ndarray) -> np.ndarray:
+        small = values < ZERO
+        self.zero = max(self.zero, values[small].max(initial=0.0))
+        self.nonzero = min(self.nonzero, values[~small].min(initial=np.inf))
+        return small
+
+    @property
+    def safe(self) -> bool:
+        return self.zero < SAFE_GAP[0] and self.nonzero > SAFE_GAP[1]
+
+
+def check_universal(
+    A: Any, n: int, budget: int = 1_000_000, progress: Callable[[int], None] | None = None
+) -> Universality:
+    """Decide whether β_A is injective on matrices of n rows modulo row permutations. Exponential: n ≤ 6.
+
+    Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and d(X, Y) > 0, both checked again on those two
+    matrices. Universal: `visited` subspaces prove it, and `gap` says how clear the ranks were.
+    """
+    key = as_matrix("the key A", A).detach().double().numpy()
+    d, D = key.shape
+    if not 1 <= n <= MAX_ROWS:
+        raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
+    verdict = {"n": n, "d": d, "D": D}
+    if np.linalg.matrix_rank(key) < d:
+        X = np.zeros((n, d))
+        X[0] = scipy.linalg.null_space(key.T)[:, 0]
+        return _counterexample(key, X, np.zeros((n, d)), visited=1, gap=_Gap(), reason="A has rank below d", **verdict)
+    basis, working = _standard_form(key)
+    orders = np.array(list(permutations(range(n))))
+    gap, visited = _Gap(), 0
+    stack = list(_roots(n, d, orders))
+    while stack:
+        space = stack.pop()
+        if visited == budget:
+            reason = f"not decided within {budget:,} subspaces"
+            return Universality(None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
+        visited += 1
+        if progress and visited % 256 == 0:
+            progress(visited)
+        if _equal_families(space.X, space.Y, gap):
+            continue
+        if space.columns == D:
+            X, Y = _plain_pair(*(np.einsum("idr,de->ier", part, basis) for part in (space.X, space.Y)))
+            return _counterexample(key, X, Y, visited=visited, gap=gap, reason="a pair collides", **verdict)
+        stack.extend(_children(space, working[:, space.columns], orders, gap))
+    reason = "every subspace lies in one X ~ Y" if gap.safe else "ranks too close to call"
+    return Universality(True if gap.safe else None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
+
+
+def _standard_form(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """V⁻¹ and [I | Ã]: A up to V⁻¹ from the left and the order and length of its columns (Proposition 3.5)."""
+    d = len(key)
+    _, _, pivots = scipy.linalg.qr(key, mode="economic", pivoting=True)
+    order = np.concatenate([pivots[:d], np.sort(pivots[d:])])
+    inverse = np.linalg.inv(key[:, order[:d]])
+    working = inverse @ key[:, order]
+    norms = np.linalg.norm(working, axis=0)
+    return inverse, working / np.where(norms > 0, norms, 1)
+
+
+def _roots(n: int, d: int, orders: np.ndarray) -> Iterator[_Subspace]:
+    """After the columns of I: y_1 = x_1, y_k = Π_k x_k, with Π_2 once a conjugacy class; column sums are 0."""
+    centred = scipy.linalg.helmert(n).T / np.sqrt(2)  # [n, n − 1], so that (x, Πx) has length 1
+    second = _class_representatives(n) if d > 1 else []
+    for rest in product(second, *[orders] * (d - 2)) if d > 1 else [()]:
+        X = np.zeros((n, d, d, n - 1))
+        Y = np.zeros((n, d, d, n - 1))
+        for k, order in enumerate([np.arange(n), *rest]):
+            X[:, k, k] = centred
+            Y[:, k, k] = centred[order]
+        yield _Subspace(X.reshape(n, d, -1), Y.reshape(n, d, -1), columns=d)
+
+
+def _class_representatives(n: int) -> list[np.ndarray]:
+    """One permutation of each cycle type."""
+
+    def partitions(left: int, largest: int) -> Iterator[list[int]]:
+        if left == 0:
+            yield []
+        for part in range(min(left, largest), 0, -1):
+            for others in partitions(left - part, part):
+                yield [part, *others]
+
+    found = []
+    for lengths in partitions(n, n):
+        order, start = np.arange(n), 0
+        for length in lengths:
+            order[start : start + length] = np.roll(order[start : start + length], 1)
+            start += length
+        found.append(order)
+    return found
+
+
+def _equal_families(X: np.ndarray, Y: np.ndarray, gap: _Gap) -> bool:
+    """Is {X_1, …, X_n} = {Y_1, …, Y_n} with multiplicities? For a basis this says E ⊂ F_Π for some Π."""
+    x, y = X.reshape(len(X), -1), Y.reshape(len(Y), -1)
+    same = gap.is_zero(np.linalg.norm(x[:, None] - y[None], axis=2))
+    repeats = gap.is_zero(np.linalg.norm(x[:, None] - x[None], axis=2))
+    return bool((same.sum(axis=1) == repeats.sum(axis=1)).all())
+
+
+def _children(space: _Subspace, a: np.ndarray, orders: np.ndarray, gap: _Gap) -> list[_Subspace]:
+    """E ∩ {Y a = Π X a} over all Π, largest last (the stack takes it first), none inside another."""
+    U, V = np.einsum("idr,d->ir", space.X, a), np.einsum("idr,d->ir", space.Y, a)
+    if _equal_families(U, V, gap):
+        return [_Subspace(space.X, space.Y, space.columns + 1)]
+    r = U.shape[1]
+    _, singular, right = np.linalg.svd(V - U[orders], full_matrices=True)  # [n!, n, r]
+    ranks = (~gap.is_zero(singular)).sum(axis=1)
+    kept = np.flatnonzero(ranks < r)
+    # projectors onto the null spaces, [kept, r, r]
+    masked = right[kept] * (np.arange(r) >= ranks[kept, None])[:, :, None]
+    projectors = masked.transpose(0, 2, 1) @ masked
+    children = []
+    for place in _maximal(projectors, r - ranks[kept], gap)[::-1]:
+        null = right[kept[place], ranks[kept[place]] :].T
+        children.append(_Subspace(space.X @ null, space.Y @ null, space.columns + 1))
+    return children
+
+
+def _maximal(projectors: np.ndarray, dimensions: np.ndarray, gap: _Gap) -> list[int]:
+    """Indices of the subspaces that lie in no other, larger ones first; of equal ones the first."""
+    kept: list[int] = []
+    for place in np.argsort(-dimensions, kind="stable"):
+        if kept:
+            inside = projectors[place] - projectors[kept] @ projectors[place]
+            if gap.is_zero(np.linalg.norm(inside, axis=(1, 2))).any():
+                continue
+        kept.append(int(place))
+    return kept
+
+
+def _plain_pair(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A basis X, Y [n, d, r] of pairs → the pair with X, Y farthest apart for their size, among those easy to read.
+
+    The reduced echelon form has many zeros, and small fractions where the key has: sums of its rows come first, random
+    pairs are there because only almost every pair is outside all F_Π.
+    """
+    n, d, r = X.shape
+    echelon = _reduced_echelon(np.stack([X, Y]).reshape(-1, r).T)
+    signs = np.array(list(islice(product((0, 1, -1), repeat=r), 1, 2000)), dtype=float)
+    pairs = (np.concatenate([signs, np.random.default_rng(0).standard_normal((64, r))]) @ echelon).reshape(-1, 2, n, d)
+    apart = np.array([quotient_distance(x, y) for x, y in pairs]) / np.linalg.norm(
+        pairs.reshape(len(pairs), -1), axis=1
+    )
+    x, y = pairs[np.argmax(apart > 0.75 * apart.max())]
+    return x, y
+
+
+def _reduced_echelon(rows: np.ndarray) -> np.ndarray:
+    """Independent rows → the same span, a 1 leading each row and 0 above and below it."""
+    rows, done = rows.copy(), 0
+    for column in range(rows.shape[1]):
+        if done == len(rows):
+            break
+        pivot = done + int(np.abs(rows[done:, column]).argmax())
+        if abs(rows[pivot, column]) < ZERO:
+            continue
+        rows[[done, pivot]] = rows[[pivot, done]]
+        rows[done] /= rows[done, column]
+        others = np.arange(len(rows)) != done
+        rows[others] -= np.outer(rows[others, column], rows[done])
+        done += 1
+    return rows
+
+
+def _counterexample(
+    key: np.ndarray, X: np.ndarray, Y: np.ndarray, visited: int, gap: _Gap, **facts: Any
+) -> Universality:
+    """The negative verdict, if X and Y themselves bear it out."""
+    scale = max(np.abs(X).max(), np.abs(Y).max())
+    X, Y = (np.round(part / scale, 12) + 0.0 for part in (X, Y))
+    difference = np.abs(np.sort(X @ key, axis=0) - np.sort(Y @ key, axis=0)).max()
+    holds = difference <= 1e-9 * np.abs(key).max() and quotient_distance(X, Y) >= 1e-4
+    if not holds:
+        facts["reason"] = "a pair was found that its own check does not bear out"
+    pair = (torch.from_numpy(X), torch.from_numpy(Y)) if holds else (None, None)
+    return Universality(
+        universal=False if holds else None,
+        visited=visited,
+        gap=(gap.zero, gap.nonzero),
+        X=pair[0],
+        Y=pair[1],
+        **facts,
+    )

@@ -1,0 +1,51 @@
+import numpy as np
+import torch
+
+from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, unit_rows
+
+X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_gaussian_is_the_formula_of_section_4() -> None:
+    readout = GaussianKernels(3, kernels=7, seed=2)
+    drawn = torch.randn(7, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64).numpy()
+    centres = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    nodes = X.numpy() / np.linalg.norm(X.numpy(), axis=1, keepdims=True)
+    expected = [sum(np.exp(-(np.linalg.norm(x - a) ** 2)) for x in nodes) for a in centres]
+    np.testing.assert_allclose(readout(X)[0], expected)
+
+
+def test_sigma_normalise_and_mean_reach_the_formula() -> None:
+    readout = GaussianKernels(3, kernels=2, sigma=3.0, normalise=False, mean=True)
+    a = readout.centres.numpy()
+    expected = [np.mean([np.exp(-(np.linalg.norm(x - c) ** 2) / 9) for x in X.numpy()]) for c in a]
+    np.testing.assert_allclose(readout(X)[0], expected)
+
+
+def test_a_zero_row_stays_zero() -> None:
+    x = torch.zeros(1, 3)
+    assert torch.equal(unit_rows(x), x)
+    np.testing.assert_allclose(GaussianKernels(3)(x), np.exp(-1), rtol=1e-6)
+
+
+def test_one_channel_has_two_kernels_only() -> None:
+    out = GaussianKernels(1, kernels=50)(torch.tensor([[0.3], [-2.0], [5.0]]))
+    assert len(out.unique()) == 2
+
+
+def test_fourier_is_the_complex_exponential() -> None:
+    readout = FourierKernels(3, kernels=4, scale=0.7)
+    sums = np.exp(2j * np.pi * X.numpy() @ readout.frequencies.numpy().T).sum(axis=0)
+    np.testing.assert_allclose(readout(X)[0], np.concatenate([sums.real, sums.imag]), atol=1e-12)
+
+
+def test_polynomial_sums_each_monomial_once() -> None:
+    readout = PolynomialKernels(2, degree=3)
+    x = X[:, :2]
+    expected = [(x[:, 0] ** i * x[:, 1] ** j).sum() for i in range(4) for j in range(4) if 1 <= i + j <= 3]
+    np.testing.assert_allclose(sorted(readout(x)[0].tolist()), sorted(map(float, expected)))
+
+
+def test_power_sums_for_one_column() -> None:
+    x = X[:, :1]
+    np.testing.assert_allclose(PolynomialKernels(1, degree=4)(x)[0], [(x**k).sum() for k in (1, 2, 3, 4)])

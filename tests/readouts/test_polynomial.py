@@ -1,0 +1,88 @@
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+import sympy
+import torch
+
+from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.polynomial import alpha0, alpha1, alpha2, monomials, zeta0
+
+
+def sample(n: int, d: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (4, 1), (2, 2), (3, 2), (3, 3), (2, 4), (5, 2)])
+def test_alpha0_is_what_sympy_expands(n: int, d: int) -> None:
+    rows = np.random.default_rng(n + d).integers(-4, 5, (n, d))
+    t, *variables = sympy.symbols(f"t x1:{d + 1}")
+    factors = [t - sum(int(entry) * v for entry, v in zip(row, variables, strict=True)) for row in rows]
+    expanded = sympy.Poly(sympy.expand(sympy.prod(factors)), t, *variables)
+    expected = [float(expanded.coeff_monomial((n - sum(p), *p))) for p in monomials(d, n)]
+    assert alpha0(rows).tolist() == expected
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (3, 2), (4, 3), (2, 5)])
+def test_the_index_set_has_every_exponent_once(n: int, d: int) -> None:
+    every = {p for p in product(range(n + 1), repeat=d) if 1 <= sum(p) <= n}
+    assert len(monomials(d, n)) == len(every) == comb(n + d, d) - 1
+    assert set(monomials(d, n)) == every
+
+
+def test_zeta0_is_numpys_polynomial_from_roots() -> None:
+    x = sample(6, 2)
+    q = np.poly(x[:, 0].numpy() + 1j * x[:, 1].numpy())[1:]
+    np.testing.assert_allclose(zeta0(x), np.stack([q.real, q.imag], axis=1).ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.2, 5.0])
+def test_alpha1_and_alpha2_are_their_formulas(scale: float) -> None:
+    x = scale * sample(3, 2)
+    norm = x.norm()
+    inside = x * min(1.0, 1 / max(float(norm), 1e-30))
+    torch.testing.assert_close(alpha1(x), torch.cat([alpha0(inside), norm[None]]))
+    if scale:
+        torch.testing.assert_close(alpha2(x), torch.cat([norm * alpha0(x / norm), norm[None]]))
+    else:
+        assert not alpha2(x).any()
+
+
+@pytest.mark.parametrize(
+    ("readout", "function"), [(Alpha0, alpha0), (Alpha1, alpha1), (Alpha2, alpha2), (Zeta0, zeta0)]
+)
+def test_readouts_are_the_functions(readout, function) -> None:
+    x = sample(4, 2)
+    torch.testing.assert_close(readout(2, 4)(x)[0], function(x))
+
+
+def test_zeta1_is_zeta0_in_the_ball_and_the_norm() -> None:
+    x = 3 * sample(4, 2)
+    torch.testing.assert_close(Zeta1(2, 4)(x)[0], torch.cat([zeta0(x / x.norm()), x.norm()[None]]))
+
+
+@pytest.mark.parametrize("readout", [Alpha0, Alpha1, Alpha2, Zeta0, Zeta1])
+def test_padding_is_a_zero_row(readout) -> None:
+    """A zero row multiplies P_X by t: it moves no coefficient, so a graph and its padded copy agree."""
+    x = sample(3, 2)
+    torch.testing.assert_close(readout(2, 5)(x), readout(2, 5)(torch.cat([x, torch.zeros(2, 2)])))
+
+
+@pytest.mark.parametrize("function", [alpha0, alpha1, alpha2, zeta0])
+def test_what_the_key_of_section_4_confuses_they_tell_apart(function) -> None:
+    X = [[1.0, -1.0], [-1.0, 0.0], [0.0, 1.0]]  # Proposition 3.7 with a = (1, 1)
+    Y = [[1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]]
+    assert (function(X) - function(Y)).norm() > 0.1
+
+
+def test_bad_input_is_one_line() -> None:
+    with pytest.raises(ReadoutError, match="X has d = 3 columns; ζ₀ needs d = 2"):
+        zeta0(sample(2, 3))
+    with pytest.raises(ReadoutError, match="the limit is 100,000: use fewer rows"):
+        alpha0(sample(60, 10))
+    with pytest.raises(ReadoutError, match="NaN and inf are refused"):
+        alpha0([[float("nan")]])
+    with pytest.raises(ReadoutError, match=r"X has shape \[0, 2\]"):
+        alpha0(torch.zeros(0, 2))

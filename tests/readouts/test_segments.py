@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from permlab.readouts.segments import (
+    descending_order,
+    flat_padded,
+    lexicographic_order,
+    segment_ids,
+    segment_sum,
+    sort_columns,
+)
+
+SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=12)
+FEW_VALUES = st.sampled_from([-1.5, -0.0, 0.0, 1e-38, 2.0, 3.4e38, -3.4e38])
+
+
+def pointers(sizes: list[int]) -> torch.Tensor:
+    return torch.tensor([0, *np.cumsum(sizes)], dtype=torch.int64)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), SIZES, st.integers(1, 4), st.sampled_from([torch.float32, torch.float64]))
+def test_columns_are_sorted_as_numpy_sorts_each_graph(data, sizes: list[int], k: int, dtype: torch.dtype) -> None:
+    n = sum(sizes)
+    values = data.draw(st.lists(st.lists(FEW_VALUES, min_size=n, max_size=n), min_size=k, max_size=k))
+    columns = torch.tensor(values, dtype=dtype).reshape(k, n)
+    ours = sort_columns(columns, pointers(sizes))
+    starts = np.cumsum(sizes)[:-1]
+    theirs = [np.sort(block, axis=1)[:, ::-1] for block in np.split(columns.numpy(), starts, axis=1)]
+    assert np.array_equal(ours.numpy(), np.concatenate(theirs, axis=1))
+
+
+@pytest.mark.parametrize("n", [1, 100, 5000])
+def test_both_sorts_give_one_permutation(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    columns = torch.randint(-3, 3, (3, n), generator=generator).float()  # many ties: both keep the input order
+    ids = torch.randint(0, 7, (n,), generator=generator).sort().values
+    assert torch.equal(descending_order(columns, ids), descending_order(columns.double(), ids))
+
+
+def test_more_rows_and_graphs_than_packed_keys_hold() -> None:
+    ids = torch.tensor([0, 0, 2**30, 2**30])
+    order = descending_order(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), ids)
+    assert order.tolist() == [[1, 0, 3, 2]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), SIZES, st.integers(1, 4))
+def test_lexicographic_order_is_pythons(data, sizes: list[int], d: int) -> None:
+    n = sum(sizes)
+    entry = st.sampled_from([-1.0, 0.0, 1.0])
+    x = data.draw(st.lists(st.tuples(*[entry] * d), min_size=n, max_size=n))
+    matrix = torch.tensor(x, dtype=torch.float32).reshape(n, d)
+    ours = matrix[lexicographic_order(matrix, pointers(sizes))]
+    theirs, start = [], 0
+    for size in sizes:
+        theirs += sorted(x[start : start + size], key=lambda row: row[::-1], reverse=True)
+        start += size
+    assert ours.tolist() == [list(row) for row in theirs]
+
+
+def test_sums_padding_and_ids() -> None:
+    x, ptr = torch.arange(8.0).view(4, 2), pointers([1, 0, 3])
+    assert segment_ids(ptr).tolist() == [0, 2, 2, 2]
+    assert segment_sum(x, ptr).tolist() == [[0, 1], [0, 0], [12, 15]]
+    padded = [[0, 1, 0, 0, 0, 0], [0] * 6, [2, 3, 4, 5, 6, 7]]
+    assert flat_padded(x, ptr, 3).tolist() == padded
+
+
+def test_second_derivatives_pass_through_the_sort() -> None:
+    columns = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    ptr = pointers([2, 3])
+    assert torch.autograd.gradgradcheck(lambda value: sort_columns(value, ptr).square(), (columns,))
