@@ -10,7 +10,7 @@ import torch
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
-from permlab.datasets.chunk import GraphChunk, from_arrow
+from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
 from permlab.datasets.manifest import CacheMissing, Manifest, read_manifest
 from permlab.datasets.randomness import node_order
@@ -24,8 +24,12 @@ class GraphStore:
     `a_column` local to the graph, `a_value`) and `az` = Â·Z [n, r]. The raw graphs are in `shards`.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+    def __init__(self, folder: Path, manifest: Manifest, device: torch.device | str = "cpu") -> None:
+        self.folder, self.manifest, self.device = folder, manifest, torch.device(device)
+
+    def to(self, device: torch.device | str) -> "GraphStore":
+        """The same data set with its features and the values of Â on another device, whole."""
+        return GraphStore(self.folder, self.manifest, device)
 
     @classmethod
     def open(cls, name: str, *, build_missing: bool = False) -> "GraphStore":
@@ -95,47 +99,59 @@ class GraphStore:
         """The graphs at these positions as one batch, by index arithmetic over the flat arrays.
 
         With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike;
-        the order depends on that seed and the graph, not on the batch.
+        the order depends on that seed and the graph, not on the batch. A row of Â keeps the order of its entries,
+        so that sums over neighbours are the same to the last bit.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
-        if len(graphs) and not (graphs.min() >= 0 and graphs.max() < len(self)):
+        if len(graphs) and not (0 <= graphs.min() and graphs.max() < len(self)):
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {graphs.min()} to {graphs.max()}")
         first = self.node_ptr[graphs]
         counts = self.node_ptr[graphs + 1] - first
-        ptr = np.zeros(len(graphs) + 1, dtype=np.int64)
-        np.cumsum(counts, out=ptr[1:])
+        ptr = pointer(counts)
         node = _ranges(first, counts, ptr)
         if permutation_seed is None:
             entry_first = self.a_ptr[first]
             entry_counts = self.a_ptr[first + counts] - entry_first
-            degree = self.a_ptr[node + 1] - self.a_ptr[node]
-            entry = _ranges(entry_first, entry_counts)
-            column = self.a_column[entry] + np.repeat(ptr[:-1], entry_counts).astype(np.int32)
+            entry_ptr = pointer(entry_counts)
+            entry = _ranges(entry_first, entry_counts, entry_ptr)
+            a_ptr = np.empty(len(node) + 1, dtype=np.int32)
+            np.subtract(
+                self.a_ptr[node], np.repeat(entry_first - entry_ptr[:-1], counts), out=a_ptr[:-1], casting="unsafe"
+            )
+            a_ptr[-1] = len(entry)
+            column = self.a_column[entry]
+            column += np.repeat(ptr[:-1].astype(np.int32), entry_counts)
         else:
             order = node_order(self.graph_id[graphs], ptr, permutation_seed)
-            new_position = np.empty_like(order)
-            new_position[order] = np.arange(len(order))
+            position = np.empty(len(order), dtype=np.int32)
+            position[order] = np.arange(len(order), dtype=np.int32)
             node = node[order]
             row_first = self.a_ptr[node]
             degree = self.a_ptr[node + 1] - row_first
-            entry = _ranges(row_first, degree)
-            old_column = self.a_column[entry] + np.repeat(np.repeat(ptr[:-1], counts), degree)
-            column = new_position[old_column].astype(np.int32)
-        a_ptr = np.zeros(len(node) + 1, dtype=np.int32)
-        np.cumsum(degree, out=a_ptr[1:])
+            row_ptr = pointer(degree)
+            entry = _ranges(row_first, degree, row_ptr)
+            start = np.repeat(np.repeat(ptr[:-1], counts), degree)
+            column = position[start + self.a_column[entry]]
+            a_ptr = row_ptr.astype(np.int32)
+        az, a_value = self._tensors
         return GraphBatch(
-            x=torch.from_numpy(self.az[node]),
-            ptr=torch.from_numpy(ptr),
-            a_ptr=torch.from_numpy(a_ptr),
-            a_column=torch.from_numpy(column),
-            a_value=torch.from_numpy(self.a_value[entry]),
-            y=torch.from_numpy(self.y[graphs]),
+            x=az.index_select(0, self._tensor(node)),
+            ptr=self._tensor(ptr),
+            a_ptr=self._tensor(a_ptr),
+            a_column=self._tensor(column),
+            a_value=a_value.index_select(0, self._tensor(entry)),
+            y=self._tensor(self.y[graphs]),
         )
 
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
-def _ranges(first: np.ndarray, counts: np.ndarray, ptr: np.ndarray | None = None) -> np.ndarray:
-    """The ranges first[i] … first[i] + counts[i] − 1, one behind the other."""
-    if ptr is None:
-        ptr = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=ptr[1:])
+    @cached_property
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is large, on the device: Â·Z and the values of Â. Indices are reckoned on the host."""
+        return self._tensor(self.az), self._tensor(self.a_value)
+
+
+def _ranges(first: np.ndarray, counts: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    """The ranges first[i] … first[i] + counts[i] − 1, one behind the other; ptr bounds them."""
     return np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], counts)
