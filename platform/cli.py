@@ -16,6 +16,8 @@ from permlab.readouts.errors import ReadoutError
 
 VERBS = {
     "data": "build, inspect and verify data sets",
+    "readouts": "list the readouts and what each one keeps",
+    "certify": "search for what a readout loses; decide whether a key is universal",
     "bench": "measure this machine: ours beside the plain way",
 }
 

@@ -14,7 +14,7 @@ from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels
+from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.set2set import Set2Set
 from permlab.readouts.sorting import Ordering, ReducedOrdering
@@ -48,12 +48,6 @@ def _degree(d: int, N: int, seed: int) -> dict[str, Any]:
     return {"in_channels": d, "degree": N}
 
 
-def _line(d: int, N: int, seed: int) -> dict[str, Any]:
-    if d != 1:
-        raise ReadoutError(f"d is {d}; power_sums takes d = 1: use polynomial for other d")
-    return _degree(d, N, seed)
-
-
 PAPER_METHODS = ("ordering", "kernels", "identity", "augment", "sum", "sort", "set2set")
 
 CATALOGUE: dict[str, Entry] = {
@@ -70,7 +64,7 @@ CATALOGUE: dict[str, Entry] = {
     "alpha2": Entry(Alpha2, _bounded),
     "zeta0": Entry(Zeta0, _bounded),
     "zeta1": Entry(Zeta1, _bounded),
-    "power_sums": Entry(PolynomialKernels, _line),
+    "power_sums": Entry(PowerSums, _degree),
     "polynomial": Entry(PolynomialKernels, _degree),
     "fourier": Entry(FourierKernels, _seeded),
 }

@@ -115,11 +115,10 @@ class FourierKernels(_KernelSum):
 
 
 class PolynomialKernels(_KernelSum):
-    """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ degree: [n, d] → R^m, m = C(degree + d, d) −
-    1.
+    """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ degree: [n, d] → R^m, m = C(degree + d, d) − 1.
 
-    With degree N these are the power sums of N vectors: injective for n ≤ N (for d = 1: the power sums of
-    (1.4)). Not Lipschitz: it grows like ‖X‖^degree, and the lower bound is 0.
+    With degree N: the power sums of N vectors, injective for n ≤ N. Not Lipschitz: it grows like ‖X‖^degree, and the
+    lower bound is 0.
     """
 
     injective = "yes"
@@ -127,7 +126,7 @@ class PolynomialKernels(_KernelSum):
     formula = "Σₖ xₖ^y, 1 ≤ |y| ≤ N"
     dimension = "C(N+d, d) − 1"
     cost = "n·d·m"
-    reference = "(1.4); section 2.1"
+    reference = "section 2.1"
     exponents: Tensor
 
     def __init__(self, in_channels: int, degree: int, mean: bool = False) -> None:
@@ -147,3 +146,17 @@ class PolynomialKernels(_KernelSum):
         for column in range(self.in_channels):
             value = value * table[self.exponents[:, column], :, column].T
         return value
+
+
+class PowerSums(PolynomialKernels):
+    """φ(x)_j = Σ_k x_k^j, j = 1 … N: [n, 1] → R^N, (1.4). d = 1 only. Injective for n ≤ N, not Lipschitz."""
+
+    formula = "Σₖ xₖʲ, j = 1 … N"
+    dimension = "N"
+    cost = "n·N"
+    reference = "(1.4)"
+
+    def __init__(self, in_channels: int, degree: int, mean: bool = False) -> None:
+        if in_channels != 1:
+            raise ReadoutError(f"d is {in_channels}; power_sums takes d = 1: use polynomial for other d")
+        super().__init__(in_channels, degree, mean)

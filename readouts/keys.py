@@ -26,10 +26,12 @@ __all__ = [
     "identity_plus_ones",
     "is_full_spark",
     "lipschitz_bounds",
+    "parse_key",
     "universal_size",
 ]
 
 MAX_MINORS = 2_000_000
+MAX_COLUMNS = 10_000
 
 
 def check_key(A: Any, d: int | None = None) -> Tensor:
@@ -87,6 +89,30 @@ def full_spark(d: int, D: int, seed: int = 0) -> Tensor:
         if comb(D, d) > MAX_MINORS or is_full_spark(columns):
             return columns
     raise ReadoutError(f"no full spark key found for d = {d}, D = {D}: use a smaller D (d = 1 allows any)")
+
+
+def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
+    """A key from words: ones, identity, gaussian:D, spark:D, spark (D of Theorem 3.9 for n rows), or 1,0,1;0,1,1."""
+    name, _, size = text.partition(":")
+    if name in ("ones", "identity") and not size:
+        return identity_plus_ones(d) if name == "ones" else identity(d)
+    if name == "spark" and not size:
+        D = universal_size(d, n)
+        if D > MAX_COLUMNS:
+            raise ReadoutError(
+                f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: try spark:{4 * d}"
+            )
+        return full_spark(d, D, seed)
+    if name in ("gaussian", "spark") and size.isdigit():
+        return (gaussian if name == "gaussian" else full_spark)(d, int(size), seed)
+    try:
+        return check_key([[float(entry) for entry in row.split(",")] for row in text.split(";")], d)
+    except ValueError as error:
+        if isinstance(error, ReadoutError):
+            raise
+        raise ReadoutError(
+            f"the key {text!r} is not ones, identity, gaussian:D, spark, spark:D, or rows such as 1,0,1;0,1,1"
+        ) from None
 
 
 def universal_size(d: int, n: int) -> int:

@@ -33,7 +33,7 @@ class Ordering(RowReadout):
     injective = "almost everywhere"
     lipschitz = True
     bi_lipschitz = False
-    formula = "↓(XA), A = [I | 1]"
+    formula = "↓(XA)"
     dimension = "N·D"
     cost = "D·n·log n + n·d·D"
     reference = "(3.1), Theorems 3.9, 3.10"

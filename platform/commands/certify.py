@@ -1,0 +1,239 @@
+"""Search for what a readout keeps and loses, and say whether a key is universal.
+
+  permlab certify METHOD [key=value …] --n N --d D      the extremes of ‖φ(X) − φ(Y)‖ / d(X, Y) over n × d matrices
+  permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
+                                                        or its rows, as in 1,0,1;0,1,1
+  permlab certify --minimal --n 2..5 --d 2              the fewest columns of a generic key that are universal
+  permlab certify --picture FILE                        the ratio over random pairs, a violin a method
+
+A search proves no bound, but what it finds are facts. Exit code 1: it found what the readout says cannot be.
+"""
+
+import argparse
+import json
+import math
+import time
+from typing import Any
+
+from rich.table import Table
+from torch import Tensor
+
+from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.readouts.base import Readout
+from permlab.readouts.catalogue import build
+from permlab.readouts.certificate import Certificate, certify
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.keys import Universality, check_universal, full_spark, parse_key, universal_size
+from permlab.readouts.search import Pair
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="METHOD", help="a name of `permlab readouts`, and its key=value options"
+    )
+    parser.add_argument("--n", help="rows of the matrices; with --minimal a range such as 2..5")
+    parser.add_argument("--d", type=int, help="columns of the matrices")
+    parser.add_argument("--key", help="the key A of ordering or reduced (default: its own)")
+    parser.add_argument("--samples", type=int, default=3000, help="pairs to try (default 3000)")
+    parser.add_argument("--steps", type=int, default=300, help="steps of gradient search, each way (default 300)")
+    parser.add_argument("--seed", type=int, default=0, help="of pairs, keys and weights (default 0)")
+    parser.add_argument("--budget", type=int, default=20_000, help="subspaces to try for universality (default 20000)")
+    parser.add_argument("--minimal", action="store_true", help="find the smallest universal D for generic keys")
+    parser.add_argument("--picture", metavar="FILE", help="draw the ratios of several methods (PNG or SVG)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.picture:
+        from permlab.platform.ratio_picture import draw
+
+        draw(args.picture, samples=args.samples, seed=args.seed)
+        out.print(args.picture, markup=False)
+        return 0
+    if args.n is None or args.d is None:
+        err.print("permlab certify: --n and --d are needed: permlab certify ordering --n 3 --d 2")
+        return 2
+    if args.minimal:
+        return _minimal(args)
+    if not args.words:
+        err.print("permlab certify: which readout? See: permlab readouts")
+        return 2
+    method, *settings = args.words
+    sizes = _range(args.n)
+    if len(sizes) != 1:
+        raise ReadoutError(f"--n is {args.n}; a range goes with --minimal only")
+    n = sizes[0]
+    options = dict(_setting(word) for word in settings)
+    if args.key is not None:
+        options["key"] = parse_key(args.key, args.d, n, args.seed)
+    readout = build(method, d=args.d, max_nodes=n, seed=args.seed, **options)
+    with progress_bar(f"certifying {method}", "steps") as progress:
+        certificate = certify(readout, n, args.samples, args.steps, args.seed, args.budget, progress)
+    contradictions = certificate.contradictions(readout)
+    if args.json:
+        print_json({"method": method} | _document(certificate) | {"contradictions": contradictions})
+    else:
+        _show(method, readout, certificate, contradictions)
+    return 1 if contradictions else 0
+
+
+def _range(text: str) -> list[int]:
+    first, dots, last = text.partition("..")
+    if not first.isdigit() or (dots and not last.isdigit()):
+        raise ReadoutError(f"--n is {text!r}; it must be a number such as 3, or with --minimal a range such as 2..5")
+    sizes = list(range(int(first), int(last if dots else first) + 1))
+    if not sizes or sizes[0] < 1:
+        raise ReadoutError(f"--n is {text!r}; it must be at least 1, and a range must ascend")
+    return sizes
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    name, equals, value = word.partition("=")
+    if not equals:
+        raise ReadoutError(f"{word!r} is not an option of the form key=value, such as kernels=200")
+    try:
+        return name, json.loads(value.lower())
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _pair(pair: Pair | None) -> dict[str, Any] | None:
+    if pair is None:
+        return None
+    numbers = {"distance": pair.distance, "moved": pair.moved, "ratio": pair.ratio}
+    return numbers | {"X": pair.X.tolist(), "Y": pair.Y.tolist()}
+
+
+def _verdict(result: Universality | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    document: dict[str, Any] = {"universal": result.universal, "D": result.D, "visited": result.visited}
+    document |= {"gap": [_finite(value) for value in result.gap], "reason": result.reason}
+    return document | {name: m if m is None else m.tolist() for name, m in (("X", result.X), ("Y", result.Y))}
+
+
+def _document(certificate: Certificate) -> dict[str, Any]:
+    ways = {"sampling": certificate.sampling, "gradient": certificate.gradient}
+    return {
+        "n": certificate.n,
+        "d": certificate.d,
+        "m": certificate.m,
+        "invariance_error": certificate.invariance_error,
+        "ratio": {
+            way: {"smallest": _pair(found.smallest), "largest": _pair(found.largest), "pairs": found.pairs}
+            for way, found in ways.items()
+        }
+        | {"theorem": {"smallest": certificate.lower, "largest": certificate.upper}},
+        "collision": _pair(certificate.collision),
+        "jump": _pair(certificate.jump),
+        "universality": _verdict(certificate.universality),
+    }
+
+
+def _show(method: str, readout: Readout, certificate: Certificate, contradictions: list[str]) -> None:
+    out.print(
+        f"[bold]{method}[/bold]  {readout.formula}   n = {certificate.n}, d = {certificate.d}, m = {certificate.m}"
+    )
+    ratios = Table("‖φ(X) − φ(Y)‖ / d(X, Y)", box=None, pad_edge=False, header_style="bold")
+    ratios.add_column("smallest", justify="right")
+    ratios.add_column("largest", justify="right")
+    for way, found in (("sampled pairs", certificate.sampling), ("paths by gradient", certificate.gradient)):
+        ratios.add_row(f"{found.pairs:,} {way}", f"{found.smallest.ratio:.4g}", f"{found.largest.ratio:.4g}")
+    bounds = (f"{bound:.4g}" if bound else "none" for bound in (certificate.lower, certificate.upper))
+    ratios.add_row("proved bound", *bounds)
+    out.print(ratios)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("[bold]invariance[/bold]", f"error {certificate.invariance_error:.1e} under row permutations")
+    facts.add_row("[bold]continuity[/bold]", _continuity(certificate))
+    facts.add_row("[bold]injectivity[/bold]", _injectivity(certificate))
+    if certificate.universality:
+        facts.add_row("[bold]universal[/bold]", _universal(certificate.universality))
+    out.print(facts)
+    if certificate.collision and certificate.n * certificate.d <= 40:
+        _show_matrices(certificate.collision.X, certificate.collision.Y)
+    for contradiction in contradictions:
+        err.print(f"permlab certify: the search refutes what {method} states: {contradiction}", markup=False)
+
+
+def _continuity(certificate: Certificate) -> str:
+    jump = certificate.jump
+    if jump is None:
+        return "no jump found"
+    return f"not continuous: inputs {jump.distance:.1e} apart, outputs {jump.moved:.3g} apart"
+
+
+def _injectivity(certificate: Certificate) -> str:
+    collision = certificate.collision
+    if collision is None:
+        return "no collision found"
+    return f"collision: inputs {collision.distance:.3g} apart, outputs {collision.moved:.1e} apart"
+
+
+def _universal(result: Universality) -> str:
+    if result.universal is None:
+        return f"not decided: {result.reason}"
+    if result.universal:
+        return f"yes, proved with {result.visited:,} subspaces"
+    return f"no, found after {result.visited:,} subspaces"
+
+
+def _show_matrices(X: Tensor, Y: Tensor) -> None:
+    grid = Table.grid(padding=(0, 1))
+    for row, (x, y) in enumerate(zip(X.tolist(), Y.tolist(), strict=True)):
+        middle = row == (len(X) - 1) // 2
+        numbers = ["".join(f"{value:10.4g}" for value in values) for values in (x, y)]
+        grid.add_row("X =" if middle else "", f"│{numbers[0]} │", "  Y =" if middle else "", f"│{numbers[1]} │")
+    out.print(grid)
+
+
+def _minimal(args: argparse.Namespace) -> int:
+    """For every n the smallest D at which a generic key is universal; keys grow by columns, so D − 1 is a sub-key."""
+    rows = []
+    for n in _range(args.n):
+        started = time.perf_counter()
+        below: Universality | None = None
+        most = universal_size(args.d, n)
+        columns = full_spark(args.d, min(most, 8 * args.d * n), args.seed)
+        with progress_bar(f"n = {n}", "subspaces") as progress:
+            for D in range(args.d, columns.size(1) + 1):
+                result = check_universal(columns[:, :D], n, args.budget, lambda seen: progress(seen, None))
+                if result.universal is not False:
+                    break
+                below = result
+        rows.append((n, most, result, below, time.perf_counter() - started))
+    if args.json:
+        print_json(
+            [
+                {
+                    "n": n,
+                    "d": args.d,
+                    "theorem": most,
+                    "D": result.D,
+                    "result": _verdict(result),
+                    "below": _verdict(below),
+                }
+                | {"seconds": seconds}
+                for n, most, result, below, seconds in rows
+            ]
+        )
+        return 0
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("n", "least D", "Theorem 3.9"):
+        table.add_column(column, justify="right")
+    table.add_column("at that D")
+    table.add_column("at D − 1")
+    table.add_column("seconds", justify="right")
+    for n, most, result, below, seconds in rows:
+        known = (
+            f"proved, {result.visited:,} subspaces" if result.universal else f"open after {result.visited:,} subspaces"
+        )
+        refuted = f"refuted, {below.visited:,} subspaces" if below else "fewer than d columns"
+        smallest = f"{result.D}" if result.universal else f"≥ {result.D}"
+        table.add_row(str(n), smallest, f"{most:,}", known, refuted, f"{seconds:.1f}")
+    out.print(f"generic keys A [{args.d}, D] (seed {args.seed}): the smallest D found universal for n rows")
+    out.print(table)
+    return 0

@@ -1,0 +1,89 @@
+import json
+from pathlib import Path
+
+import pytest
+
+FAST = ("--samples", "300", "--steps", "20")
+
+
+def test_a_key_that_is_not_universal_is_shown_with_its_pair(permlab) -> None:
+    code, out, err = permlab("certify", "ordering", "--n", "3", "--d", "2", *FAST)
+    assert code == 0 and not err
+    for part in (
+        "n = 3, d = 2, m = 9",
+        "proved bound",
+        "collision: inputs 2 apart",
+        "universal    no",
+        "X = │",
+        "Y = │",
+    ):
+        assert part in out
+
+
+def test_a_universal_key_is_proved(permlab) -> None:
+    code, out, _ = permlab("certify", "ordering", "--n", "3", "--d", "2", "--key", "spark", *FAST)
+    assert code == 0 and "yes, proved with 14 subspaces" in out and "no collision found" in out
+
+
+def test_json_is_one_document(permlab) -> None:
+    code, out, _ = permlab("certify", "sort", "--n", "3", "--d", "2", "--json", *FAST)
+    document = json.loads(out)
+    assert code == 0 and document["method"] == "sort" and document["contradictions"] == []
+    assert document["jump"]["moved"] > 0.01 > 1e-5 > document["jump"]["distance"]
+    assert document["ratio"]["sampling"]["largest"]["ratio"] > 1e4
+    assert document["ratio"]["theorem"] == {"smallest": None, "largest": None}
+    assert len(document["jump"]["X"]) == 3
+
+
+def test_options_reach_the_readout(permlab) -> None:
+    words = ("certify", "kernels", "kernels=7", "normalise=False", "--n", "3", "--d", "2", "--json", *FAST)
+    document = json.loads(permlab(*words)[1])
+    assert document["m"] == 7
+    assert document["jump"] is None  # only the normalised kernels jump, at zero rows
+
+
+def test_minimal_tabulates_the_least_columns(permlab) -> None:
+    code, out, _ = permlab("certify", "--minimal", "--n", "2..4", "--d", "2")
+    assert code == 0 and max(map(len, out.splitlines())) <= 100
+    assert [line.split()[:3] for line in out.splitlines()[2:]] == [["2", "3", "3"], ["3", "4", "7"], ["4", "4", "25"]]
+
+
+def test_minimal_json_holds_proof_and_counterexample(permlab) -> None:
+    (row,) = json.loads(permlab("certify", "--minimal", "--n", "3", "--d", "2", "--json")[1])
+    assert row["D"] == 4 and row["theorem"] == 7
+    assert row["result"]["universal"] is True and row["result"]["visited"] > 1
+    assert row["below"]["universal"] is False and len(row["below"]["X"]) == 3
+
+
+def test_minimal_admits_what_it_did_not_decide(permlab) -> None:
+    out = permlab("certify", "--minimal", "--n", "4", "--d", "2", "--budget", "20")[1]
+    assert "≥ 4" in out and "open after 20 subspaces" in out
+
+
+def test_the_picture_is_written(permlab, tmp_path: Path) -> None:
+    file = tmp_path / "ratios.png"
+    code, out, _ = permlab("certify", "--picture", str(file), "--samples", "120")
+    assert (code, out) == (0, f"{file}\n") and file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("ordering", "--n", "3"), "--n and --d are needed"),
+        (("--n", "3", "--d", "2"), "which readout? See: permlab readouts"),
+        (("orderin", "--n", "3", "--d", "2"), "unknown readout 'orderin': did you mean ordering?"),
+        (("ordering", "--n", "x", "--d", "2"), "--n is 'x'; it must be a number"),
+        (("ordering", "--n", "2..4", "--d", "2"), "a range goes with --minimal only"),
+        (("--minimal", "--n", "4..2", "--d", "2"), "a range must ascend"),
+        (("--minimal", "--n", "9", "--d", "2"), "n is 9; the search goes through permutations"),
+        (("ordering", "--n", "3", "--d", "2", "--key", "1,0;0"), "the key '1,0;0' is not ones, identity"),
+        (("ordering", "--n", "3", "--d", "2", "--key", "1,0,1"), "the key A has 1 rows, but d = 2"),
+        (("ordering", "--n", "9", "--d", "2", "--key", "spark"), "has 362,881 columns; the limit is 10,000"),
+        (("sum", "--n", "3", "--d", "2", "--key", "ones"), "sum has no option 'key': it takes none"),
+        (("sum", "kernels", "--n", "3", "--d", "2"), "'kernels' is not an option of the form key=value"),
+        (("--picture", "ratios.txt"), "must end in .png or .svg"),
+    ],
+)
+def test_a_wrong_call_is_one_line(permlab, words: tuple[str, ...], message: str) -> None:
+    code, out, err = permlab("certify", *words)
+    assert (code, out) == (2, "") and message in err and err.count("\n") == 1
