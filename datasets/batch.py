@@ -17,12 +17,10 @@ class GraphBatch(NamedTuple):
     a_column: torch.Tensor  # [entries] int32, nodes of the batch
     a_value: torch.Tensor  # [entries] float32
     y: torch.Tensor  # [B] float32
+    step: int = 0  # of a training batch: its place in the epoch
 
     @property
     def adjacency(self) -> torch.Tensor:
         """Â as a sparse CSR tensor [n, n]."""
         size = (len(self.x), len(self.x))
         return torch.sparse_csr_tensor(self.a_ptr, self.a_column, self.a_value, size, check_invariants=False)
-
-    def to(self, device: torch.device | str) -> "GraphBatch":
-        return GraphBatch(*(tensor.to(device, non_blocking=True) for tensor in self))

@@ -23,18 +23,27 @@ def _mix(words: np.ndarray) -> np.ndarray:
     return words ^ (words >> np.uint64(31))
 
 
-def node_order(graph_id: np.ndarray, ptr: np.ndarray, seed: int) -> np.ndarray:
+def derive_seed(*entropy: int) -> int:
+    """A seed below 2^63 that is a function of `entropy` (non-negative integers)."""
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def node_order(graph_id: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray) -> np.ndarray:
     """For every graph a random order of its nodes: position p holds what node `order[p]` held.
 
     `graph_id` [B] names the graphs, `ptr` [B + 1] bounds them; returns [n], a permutation within each segment.
-    Ties of the top bits (below 2^-40 a pair of nodes) keep the input order.
+    One seed for all, or one a graph [B]; a graph whose seed is negative keeps its order. Ties of the top bits
+    (below 2^-40 a pair of nodes) keep the input order.
     """
     counts = np.diff(ptr)
     n = int(ptr[-1])
     graph = np.repeat(np.arange(len(counts), dtype=np.uint64), counts)
     local = np.arange(n, dtype=np.uint64) - np.repeat(ptr[:-1], counts).astype(np.uint64)
-    start = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+    seeds = np.broadcast_to(np.asarray(seed, dtype=np.int64), counts.shape)
+    start = _mix(seeds.astype(np.uint64) * _GAMMA)
     stream = _mix(_mix(np.asarray(graph_id, dtype=np.int64).view(np.uint64) * _GAMMA + start))
     words = _mix(np.repeat(stream, counts) + (local + np.uint64(1)) * _GAMMA)
+    if (seeds < 0).any():
+        words = np.where(np.repeat(seeds < 0, counts), np.uint64(0), words)
     graph_bits = np.uint64(max(len(counts) - 1, 1).bit_length())
     return np.argsort((graph << (np.uint64(64) - graph_bits)) | (words >> graph_bits), kind="stable")

@@ -95,15 +95,15 @@ class GraphStore:
         size = self.manifest.holdout if holdout is None else holdout
         return split(self.group, size, seed, validation)
 
-    def batch(self, graphs: np.ndarray, permutation_seed: int | None = None) -> GraphBatch:
+    def batch(self, graphs: np.ndarray, permutation_seed: int | np.ndarray | None = None) -> GraphBatch:
         """The graphs at these positions as one batch, by index arithmetic over the flat arrays.
 
-        With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike;
-        the order depends on that seed and the graph, not on the batch. A row of Â keeps the order of its entries,
-        so that sums over neighbours are the same to the last bit.
+        With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike. The
+        order depends on that seed (one, or one a graph; negative: keep its order) and the graph, not on the batch.
+        A row of Â keeps the order of its entries, so that sums over neighbours are the same to the last bit.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
-        if len(graphs) and not (0 <= graphs.min() and graphs.max() < len(self)):
+        if len(graphs) and (graphs.min() < 0 or graphs.max() >= len(self)):
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {graphs.min()} to {graphs.max()}")
         first = self.node_ptr[graphs]
         counts = self.node_ptr[graphs + 1] - first

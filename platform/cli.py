@@ -12,12 +12,17 @@ from typing import NoReturn
 
 from permlab.datasets.errors import DataError
 from permlab.platform.console import err, out
+from permlab.platform.errors import ConfigError, RunError, RunStopped
 from permlab.readouts.errors import ReadoutError
 
 VERBS = {
     "data": "build, inspect and verify data sets",
     "readouts": "list the readouts and what each one keeps",
     "certify": "search for what a readout loses; decide whether a key is universal",
+    "train": "train one cell: a data set, a readout, a width, a seed",
+    "predict": "score a data set with the weights of a finished run",
+    "config": "show what can be set and what the values are",
+    "deliver": "deliver to MLflow what runs recorded while it was down",
     "bench": "measure this machine: ours beside the plain way",
 }
 
@@ -50,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_arguments(parser)
     try:
         return command.run(parser.parse_args(words[1:]))
-    except (DataError, ReadoutError) as error:
+    except (ConfigError, DataError, ReadoutError, RunError, RunStopped) as error:
         err.print(f"permlab {verb}: {error}", markup=False)
         return error.exit_code
     except KeyboardInterrupt:

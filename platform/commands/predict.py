@@ -1,0 +1,40 @@
+"""Score a data set with the weights of a finished run.
+
+  permlab predict RUN --dataset qm9,limit=1000 --out predictions.parquet
+
+RUN is a run's folder, its key (or the beginning of it), or an MLflow run id.
+"""
+
+import argparse
+from pathlib import Path
+
+from permlab.platform.console import out, print_json
+from permlab.platform.json_files import without_nan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--dataset", help="data set to score (default: the run's own)")
+    parser.add_argument("--out", help="Parquet file for graph_id, y, prediction")
+    parser.add_argument("--runs", default="runs", help="the runs folder (default: runs)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from permlab.platform.predict import FinishedRun, locate
+
+    finished = FinishedRun.load(locate(args.run, Path(args.runs)))
+    dataset = args.dataset or finished.settings.dataset
+    store, predictions, metrics = finished.predict(dataset)
+    if args.out:
+        columns = {"graph_id": store.graph_id, "y": store.y, "prediction": predictions.numpy()}
+        pa.parquet.write_table(pa.table(columns), args.out)
+    if args.json:
+        print_json(without_nan({"run": args.run, "dataset": dataset, "graphs": len(store), "metrics": metrics}))
+    else:
+        text = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        out.print(f"{finished.settings.name} on {dataset}, {len(store):,} graphs: {text}", markup=False)
+    return 0

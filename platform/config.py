@@ -1,0 +1,124 @@
+"""The settings of one cell (dataset, method, d, seed): declared once, checked together, hashed into its key."""
+
+import hashlib
+import json
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+RESULT_VERSION = 1  # raise it when a change of the code changes numbers
+Activation = Literal["relu", "tanh", "elu", "none"]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSettings(Settings):
+    layers: int = Field(3, ge=1, description="GCN layers of Γ")
+    hidden: int = Field(50, ge=1, description="units of Γ's inner layers")
+    activation: Activation = Field("relu", description="σ between the layers of Γ and of ζ")
+    last_activation: Activation = Field("none", description="σ behind Γ's last layer (the paper: relu; d = 1 dies)")
+    head_layers: int = Field(3, ge=1, description="dense layers of ζ before the output")
+    head_hidden: int = Field(150, ge=1, description="units of ζ's layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
+
+
+class TrainSettings(Settings):
+    epochs: int = Field(300, ge=1, description="passes over the training set")
+    batch_size: int = Field(128, ge=1, description="graphs a step")
+    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="optimiser")
+    learning_rate: float = Field(1e-3, gt=0, description="step size")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty (adamw: decoupled)")
+    eval_every: int = Field(5, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
+    permutations: int | None = Field(
+        None, ge=0, description="permuted copies of every training graph (default: 4 for augment, else 0)"
+    )
+    fresh_permutations: bool = Field(False, description="draw those copies anew each epoch")
+    overfit_batches: int = Field(0, ge=0, description="Lightning: train on the first batches alone, unshuffled")
+    fast_dev_run: bool = Field(False, description="Lightning: one batch of everything")
+    checkpoint_every: int = Field(10, ge=1, description="epochs between checkpoints")
+    profile: bool = Field(False, description="Lightning: print where the time went")
+
+
+class DataSettings(Settings):
+    holdout: int | float | None = Field(
+        None, ge=0, description="graphs held out: count or fraction (default: the data set's own)"
+    )
+    validation: int | float = Field(0, ge=0, description="graphs cut from the training part: count or fraction")
+
+
+class RunSettings(Settings):
+    """One cell. What stands under `NOT_IN_KEY` cannot change its result."""
+
+    dataset: str = Field("proteins_full", description="name of the data set, see: permlab data list")
+    method: str = Field("sum", description="name of the readout, see: permlab readouts")
+    d: int = Field(10, ge=1, description="width of the node embeddings")
+    seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
+    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    data: DataSettings = DataSettings()
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
+    threads: int | None = Field(None, ge=1, description="torch threads (default: torch's own choice)")
+    runs: str = Field("runs", description="folder of checkpoints and results")
+    track: bool = Field(True, description="record the run in MLflow")
+    experiment: str = Field("permlab", description="MLflow experiment")
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        from permlab.readouts.catalogue import entry
+
+        entry(method)
+        return method
+
+    @field_validator("dataset")
+    @classmethod
+    def _known_dataset(cls, dataset: str) -> str:
+        from permlab.datasets.catalogue import parse_name
+        from permlab.datasets.errors import DataUsageError
+
+        try:
+            return parse_name(dataset).text
+        except DataUsageError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.train.fresh_permutations and not self.permutations:
+            raise ValueError("train.fresh_permutations needs train.permutations above 0")
+        return self
+
+    @property
+    def permutations(self) -> int:
+        """Permuted copies of every training graph."""
+        default = 4 if self.method == "augment" else 0
+        return default if self.train.permutations is None else self.train.permutations
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What is measured. While a validation part is cut off, the holdout is not looked at."""
+        return ("train", "validation") if self.data.validation else ("train", "holdout", "holdout_perm")
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-d{self.d}-s{self.seed}"
+
+
+NOT_IN_KEY = {
+    "accelerator": True,
+    "threads": True,
+    "runs": True,
+    "track": True,
+    "experiment": True,
+    "train": {"checkpoint_every", "profile"},
+}
+
+
+def cell_key(settings: RunSettings, dataset_digest: str) -> str:
+    """Hash of everything that can change the result: equal keys, equal numbers."""
+    fields = settings.model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    fields["train"]["permutations"] = settings.permutations
+    text = json.dumps([RESULT_VERSION, dataset_digest, fields], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

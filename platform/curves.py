@@ -1,0 +1,36 @@
+"""Loss and metrics over epochs as a picture."""
+
+from pathlib import Path
+from typing import Any
+
+SPLITS = {"train": "#0072B2", "validation": "#009E73", "holdout": "#D55E00", "holdout_perm": "#CC79A7"}
+DASHES = {"holdout_perm": (0, (4, 2))}
+
+
+def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
+    """One panel a metric (loss first), one line a split; permuted holdout dashed over the plain one."""
+    from matplotlib.figure import Figure
+
+    names = {key for entry in history for key in entry if "/" in key and not key.endswith("running_loss")}
+    metrics = sorted({name.split("/")[1] for name in names}, key=lambda metric: (metric != "loss", metric))
+    if not metrics:
+        return
+    figure = Figure(figsize=(4.2 * len(metrics), 3.4), layout="constrained")
+    for axis, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
+        for split, colour in SPLITS.items():
+            points = [(entry["epoch"], entry[f"{split}/{metric}"]) for entry in history if f"{split}/{metric}" in entry]
+            if points:
+                epochs, values = zip(*points, strict=True)
+                style = {
+                    "color": colour,
+                    "linestyle": DASHES.get(split, "-"),
+                    "marker": "o" if len(points) == 1 else "",
+                }
+                axis.plot(epochs, values, label=split, **style)
+        axis.set_xlabel("epoch")
+        axis.set_title(metric.upper() if metric != "loss" else "loss")
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)

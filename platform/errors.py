@@ -1,0 +1,21 @@
+"""What the platform tells its user in one line."""
+
+
+class ConfigError(Exception):
+    """The settings are wrong (exit code 2)."""
+
+    exit_code = 2
+
+
+class RunError(Exception):
+    """A run failed (exit code 1)."""
+
+    exit_code = 1
+
+
+class RunStopped(Exception):
+    """A signal asked the run to stop; it saved its state first."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

@@ -1,0 +1,68 @@
+"""The weights of a finished run, used again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from permlab.datasets.splits import Split
+from permlab.datasets.store import GraphStore
+from permlab.platform.config import RunSettings
+from permlab.platform.errors import RunError
+from permlab.platform.json_files import read_json
+from permlab.platform.settings import read_settings
+from permlab.platform.trial import build_model, make_trainer
+from permlab.tasks.data import GraphData
+from permlab.tasks.model import GraphModel
+from permlab.tasks.modules import TASKS
+
+
+@dataclass
+class FinishedRun:
+    """Settings, model and what the model was trained for, read from a folder with a run's artifacts."""
+
+    settings: RunSettings
+    model: GraphModel
+    facts: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> "FinishedRun":
+        run = read_json(folder / "run.json")
+        weights = folder / "weights.pt"
+        if run is None or not weights.exists():
+            raise RunError(f"{folder} holds no finished run (run.json and weights.pt)")
+        settings = read_settings(RunSettings, [str(folder / "config.yaml")])
+        model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
+        model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+        return cls(settings, model, run["model"])
+
+    def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
+        """The data set, a prediction for every graph in its order, and the metrics over all of it."""
+        store = GraphStore.open(dataset, build_missing=True)
+        manifest, facts = store.manifest, self.facts
+        if manifest.feature_names != facts["feature_names"]:
+            theirs, ours = (", ".join(names[:4]) for names in (manifest.feature_names, facts["feature_names"]))
+            raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
+        limit = self.model.readout.max_nodes
+        if limit is not None and manifest.max_nodes > limit:
+            raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")
+        task = TASKS[facts["task"]](self.model, ("train",))
+        everything = torch.arange(len(store)).numpy()
+        data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
+        make_trainer(self.settings, []).validate(task, datamodule=data, verbose=False)
+        return store, task.outputs["train"], task.measured["train"]
+
+
+def locate(run: str, runs: Path) -> Path:
+    """A run's folder: a path, a cell key (or its beginning) in the runs folder, or an MLflow run id."""
+    if (Path(run) / "run.json").exists():
+        return Path(run)
+    found = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
+    if len(found) == 1:
+        return found[0].parent
+    if len(found) > 1:
+        raise RunError(f"{run} is the beginning of {len(found)} runs; give more of the key")
+    from permlab.platform.tracking import download_artifacts
+
+    return download_artifacts(run, runs)

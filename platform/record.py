@@ -1,0 +1,119 @@
+"""What a run leaves on disk, as it goes: the truth about it, whether or not a tracking server can be reached.
+
+run.json         what it is: name, tags, parameters, data set
+history.jsonl    a line an epoch
+config.yaml, predictions.parquet, weights.pt
+result.json      how it ended; written last
+delivered.json   what tracking has of it
+"""
+
+import json
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import yaml
+
+from permlab.platform.checkpoint import save_atomically
+from permlab.platform.json_files import read_json, without_nan, write_json
+from permlab.platform.settings import describe
+from permlab.platform.trial import Result, Trial
+
+FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+
+
+class Record:
+    """Writes the files of one run."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.folder = trial, trial.folder
+        self.written = 0  # epochs in history.jsonl
+
+    @property
+    def finished(self) -> dict[str, Any] | None:
+        """The stored result, if the run is done."""
+        result = read_json(self.folder / "result.json")
+        return result if result and result["status"] == FINISHED else None
+
+    def start(self) -> None:
+        settings, manifest = self.trial.settings, self.trial.store.manifest
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in ("result.json", "history.jsonl", "error.txt"):
+            (self.folder / old).unlink(missing_ok=True)
+        tags = {
+            "permlab.key": self.trial.key,
+            "method": settings.method,
+            "d": str(settings.d),
+            "seed": str(settings.seed),
+            "dataset": manifest.name,
+            "dataset.digest": manifest.digest,
+            "git.commit": _git_commit(),
+            "host": socket.gethostname(),
+            "device": settings.accelerator,
+        }
+        document = {
+            "name": settings.name,
+            "experiment": settings.experiment,
+            "tags": tags,
+            "params": {key: str(value) for key, value, _ in describe(type(settings), settings)},
+            "dataset": {"name": manifest.name, "digest": manifest.digest, "graphs": manifest.graphs},
+            "model": {
+                "task": manifest.task,
+                "in_channels": len(manifest.feature_names),
+                "max_nodes": manifest.max_nodes,
+                "feature_names": manifest.feature_names,
+            },
+            "started": time.time(),
+        }
+        write_json(self.folder / "run.json", document)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+
+    def epochs(self, history: list[dict[str, float]]) -> None:
+        """Append what is new; an epoch whose final metrics came later is written again, whole."""
+        with (self.folder / "history.jsonl").open("a") as file:
+            for entry in history[max(self.written - 1, 0) :]:
+                line = json.dumps(without_nan(entry))
+                if line != getattr(self, "last_line", None):
+                    file.write(line + "\n")
+                    self.last_line = line
+        self.written = len(history)
+
+    def finish(self, result: Result) -> dict[str, Any]:
+        """Write the artifacts, then the result; the checkpoint has served."""
+        save_atomically(result.weights, self.folder / "weights.pt")
+        self._predictions(result)
+        document = summary(result) | {"status": FINISHED, "parameters": result.parameters, "ended": time.time()}
+        write_json(self.folder / "result.json", document)
+        (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+        return document
+
+    def end(self, status: str, message: str, traceback: str = "") -> None:
+        """The run ended before its time."""
+        if traceback:
+            (self.folder / "error.txt").write_text(traceback)
+        write_json(self.folder / "result.json", {"status": status, "error": message, "ended": time.time()})
+
+    def _predictions(self, result: Result) -> None:
+        store, data = self.trial.store, self.trial.data
+        parts = []
+        for split, predictions in result.outputs.items():
+            graphs = data.evaluation_loader(split).graphs
+            columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs], "prediction": predictions.numpy()}
+            parts.append(pa.table({"split": [split] * len(graphs)} | columns))
+        pa.parquet.write_table(pa.concat_tables(parts), self.folder / "predictions.parquet")
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """The document of `train --json`."""
+    names = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics")
+    return without_nan({name: getattr(result, name) for name in names})
+
+
+def _git_commit() -> str:
+    command = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return done.stdout.strip() if done.returncode == 0 else "unknown"

@@ -1,0 +1,51 @@
+"""F = ζ ∘ φ ∘ Γ: GCN, readout, head."""
+
+from torch import Tensor, nn
+
+from permlab.datasets.batch import GraphBatch
+from permlab.readouts.base import Readout, RowReadout
+from permlab.tasks.gcn import ACTIVATIONS, GCN
+from permlab.tasks.ragged import RaggedLinear
+
+
+class Head(nn.Module):
+    """ζ: `layers` dense layers of `hidden` units, σ after each, then one output: [B, m] → [B].
+
+    After a row readout the first layer is ragged: it takes the rows as they are, without their padding.
+    """
+
+    def __init__(self, readout: Readout, hidden: int, layers: int, activation: str, dropout: float) -> None:
+        super().__init__()
+        self.first: nn.Module
+        if isinstance(readout, RowReadout):
+            self.first = RaggedLinear(readout.row_channels, readout.max_nodes, hidden)
+        else:
+            self.first = nn.Linear(readout.out_channels, hidden)
+        self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
+        self.last = nn.Linear(hidden, 1)
+        self.activation, self.dropout = activation, dropout
+
+    def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
+        z = self.first(pooled, ptr) if isinstance(self.first, RaggedLinear) else self.first(pooled)
+        for layer in self.inner:
+            z = layer(self._activate(z))
+        return self.last(self._activate(z)).squeeze(-1)
+
+    def _activate(self, z: Tensor) -> Tensor:
+        z = ACTIVATIONS[self.activation](z)
+        return nn.functional.dropout(z, self.dropout, self.training) if self.dropout else z
+
+
+class GraphModel(nn.Module):
+    """GraphBatch → [B]: a logit, or the estimate of the target."""
+
+    def __init__(self, gcn: GCN, readout: Readout, head: Head) -> None:
+        super().__init__()
+        self.gcn, self.readout, self.head = gcn, readout, head
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        x = self.gcn(batch)
+        # `ordered` and `pool` skip the checks of `rows` and `forward`: a batch of the store is well-formed.
+        if isinstance(self.readout, RowReadout):
+            return self.head(self.readout.ordered(x, batch.ptr), batch.ptr)
+        return self.head(self.readout.pool(x, batch.ptr), batch.ptr)

@@ -1,0 +1,118 @@
+"""The two tasks as LightningModules: what is minimised, what is measured."""
+
+from typing import Any, ClassVar
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from permlab.datasets.batch import GraphBatch
+from permlab.datasets.randomness import derive_seed
+from permlab.tasks.metrics import classification_metrics, regression_metrics
+from permlab.tasks.model import GraphModel
+
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+_NOISE = 31  # entropy of dropout
+
+
+class GraphTask(pl.LightningModule):
+    """Trains a GraphModel. After each evaluation `measured` holds {split: {metric: value}} and `outputs`
+    {split: predictions in the order of the split}.
+    """
+
+    headline: ClassVar[str]  # the metric that a person looks at first
+    higher_is_better: ClassVar[bool]
+
+    def __init__(
+        self,
+        model: GraphModel,
+        splits: tuple[str, ...],
+        optimizer: str = "adam",
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        noise_seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.model, self.splits = model, splits
+        self.optimizer_name, self.learning_rate, self.weight_decay = optimizer, learning_rate, weight_decay
+        self.noise_seed = noise_seed  # None: nothing in the model is random
+        self.measured: dict[str, dict[str, float]] = {}
+        self.outputs: dict[str, Tensor] = {}
+        self.loss_sum = torch.zeros((), dtype=torch.float64)  # over the graphs of this epoch
+        self.loss_count = 0
+        self._collected: dict[str, list[tuple[Tensor, Tensor]]] = {}
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        raise NotImplementedError
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        return self.model(batch)
+
+    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
+        if self.noise_seed is not None:
+            torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
+        loss = self.loss(self.model(batch), batch.y)
+        self.loss_sum += loss.detach() * len(batch.y)
+        self.loss_count += len(batch.y)
+        return loss
+
+    def on_train_epoch_end(self) -> None:  # after the callbacks', which may read the loss
+        self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
+
+    @property
+    def running_loss(self) -> float:
+        """The mean training loss of this epoch so far."""
+        return self.loss_sum.item() / max(self.loss_count, 1)
+
+    def on_validation_epoch_start(self) -> None:
+        self._collected = {split: [] for split in self.splits}
+
+    def validation_step(self, batch: GraphBatch, batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._collected[self.splits[dataloader_idx]].append((self.model(batch), batch.y))
+
+    def on_validation_epoch_end(self) -> None:
+        self.measured, self.outputs = {}, {}
+        for split, parts in self._collected.items():
+            predictions, y = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+            self.measured[split] = self.measure(predictions, y)
+            self.outputs[split] = predictions
+        self._collected = {}
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        if self.device.type in ("cpu", "cuda"):
+            options["fused"] = True
+        return OPTIMIZERS[self.optimizer_name](self.parameters(), **options)
+
+
+class GraphClassification(GraphTask):
+    """Minimises the binary cross entropy; measures ACC, AUC, AP."""
+
+    headline = "auc"
+    higher_is_better = True
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(predictions, y)
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        return classification_metrics(predictions, y)
+
+
+class GraphRegression(GraphTask):
+    """Minimises the mean square error; measures MAE."""
+
+    headline = "mae"
+    higher_is_better = False
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return functional.mse_loss(predictions, y)
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        return regression_metrics(predictions, y)
+
+
+TASKS: dict[str, type[GraphTask]] = {"classification": GraphClassification, "regression": GraphRegression}

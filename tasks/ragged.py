@@ -1,0 +1,85 @@
+"""A dense layer on rows that would be zero-padded to N, without touching the padding."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+FIRST_EDGE, GROWTH = 8, 1.25
+
+
+def block_edges(max_nodes: int) -> list[int]:
+    """0 = e_0 < e_1 < … = max_nodes; each block is about a quarter longer than the one before."""
+    edges, edge = [0], FIRST_EDGE
+    while edge < max_nodes:
+        edges.append(edge)
+        edge = max(edge + 4, int(edge * GROWTH) // 4 * 4)
+    return [*edges, max_nodes]
+
+
+class _RaggedProduct(torch.autograd.Function):
+    """Σ_i rows[b, i] · W[i] for every graph b, in blocks of positions.
+
+    Graphs are sorted by size; block [lo, hi) concerns those with more than lo rows, a prefix of that list, as one
+    GEMM: [m, (hi − lo)·k] × [(hi − lo)·k, out]. Only the last block of a graph holds padding.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
+        sizes, order = ptr.diff().sort(descending=True, stable=True)
+        edges = block_edges(max_nodes)
+        graphs_past = (sizes[None, :] > torch.tensor(edges[:-1], device=ptr.device)[:, None]).sum(1).tolist()
+        blocks = [(lo, hi, m) for lo, hi, m in zip(edges[:-1], edges[1:], graphs_past, strict=True) if m]
+        starts = ptr[:-1][order]
+        n, k = rows.shape
+        slots = []
+        for lo, hi, m in blocks:
+            place = torch.arange(lo, hi, device=ptr.device)
+            slots.append(torch.where(place < sizes[:m, None], starts[:m, None] + place, n).view(-1))
+        slot = torch.cat(slots) if slots else ptr.new_empty(0)
+        # Row n is a zero row: what a slot without a node points to.
+        padded = torch.cat([rows, rows.new_zeros(1, k)]).index_select(0, slot)
+        out = bias.expand(len(order), -1).clone()
+        first = 0
+        for lo, hi, m in blocks:
+            block = padded[first : first + m * (hi - lo)].view(m, -1)
+            out[:m].addmm_(block, weight[lo * k : hi * k])
+            first += m * (hi - lo)
+        ctx.save_for_backward(padded, weight, slot, order)
+        ctx.blocks, ctx.n = blocks, n
+        return torch.empty_like(out).index_copy_(0, order, out)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        padded, weight, slot, order = ctx.saved_tensors
+        k = padded.size(1)
+        grad = grad.index_select(0, order)
+        grad_weight = torch.zeros_like(weight)
+        grad_padded = torch.empty_like(padded)
+        first = 0
+        for lo, hi, m in ctx.blocks:
+            part = slice(first, first + m * (hi - lo))
+            torch.mm(padded[part].view(m, -1).T, grad[:m], out=grad_weight[lo * k : hi * k])
+            torch.mm(grad[:m], weight[lo * k : hi * k].T, out=grad_padded[part].view(m, -1))
+            first += m * (hi - lo)
+        grad_rows = grad.new_empty(ctx.n + 1, k).index_copy_(0, slot, grad_padded)[: ctx.n]
+        return grad_rows, grad_weight, grad.sum(0), None, None
+
+
+class RaggedLinear(nn.Module):
+    """y_b = W vec(pad(rows_b)) + c: rows [n, k], ptr [B + 1] → [B, out].
+
+    The same numbers as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened. The weight is kept as
+    [N·k, out], the transpose of `nn.Linear`'s, so that the first positions are a contiguous block.
+    """
+
+    def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
+        super().__init__()
+        self.max_nodes = max_nodes
+        dense = nn.Linear(max_nodes * row_channels, out_channels)
+        self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
+        self.bias = nn.Parameter(dense.bias.detach())
+
+    def forward(self, rows: Tensor, ptr: Tensor) -> Tensor:
+        out: Tensor = _RaggedProduct.apply(rows, self.weight, self.bias, ptr, self.max_nodes)
+        return out
