@@ -13,9 +13,7 @@ from permlab.readouts.errors import ReadoutError
 
 
 class _Algebraic(Readout):
-    """Coefficients of one polynomial a graph, of degree N: X is padded with zero rows. The lower Lipschitz
-    bound is 0.
-    """
+    """Coefficients of one polynomial a graph, of degree N: X is padded with zero rows. The lower bound is 0."""
 
     permutation_invariant = True
     injective = "yes"
@@ -43,8 +41,7 @@ class _Algebraic(Readout):
 
 
 class Alpha0(_Algebraic):
-    """φ(X) = α₀(X), the non-trivial coefficients of P_X(t, X₁, …, X_d) = Π_k (t − Σ_j x_{k,j} X_j): →
-    R^{C(N+d, d) − 1}.
+    """φ(X) = α₀(X), the non-trivial coefficients of P_X(t, X₁, …) = Π_k (t − Σ_j x_{k,j} X_j): → R^{C(N+d, d) − 1}.
 
     Injective, analytic. Not Lipschitz: it grows like ‖X‖^N.
     """
@@ -61,8 +58,9 @@ class Alpha0(_Algebraic):
 
 
 class Alpha1(_Algebraic):
-    """φ(X) = α₁(X) = (α₀(φ₀(‖X‖)X), ‖X‖), φ₀(t) = min(1, 1/t): → R^{C(N+d, d)}. Injective, Lipschitz, not bi-
-    Lipschitz.
+    """φ(X) = α₁(X) = (α₀(φ₀(‖X‖)X), ‖X‖), φ₀(t) = min(1, 1/t): → R^{C(N+d, d)}.
+
+    Injective, Lipschitz, not bi-Lipschitz.
     """
 
     lipschitz = True
@@ -98,8 +96,9 @@ class Alpha2(_Algebraic):
 
 
 class Zeta0(Alpha0):
-    """φ(X) = ζ₀(X), the coefficients of Q(t) = Π_k (t − x_{k,1} − i·x_{k,2}): [n, 2] → R^{2N}. d = 2 only;
-    not Lipschitz.
+    """φ(X) = ζ₀(X), the coefficients of Q(t) = Π_k (t − x_{k,1} − i·x_{k,2}): [n, 2] → R^{2N}.
+
+    d = 2 only. Injective, not Lipschitz.
     """
 
     formula = "coefficients of Πₖ(t − xₖ₁ − i·xₖ₂)"
@@ -119,9 +118,7 @@ class Zeta0(Alpha0):
 
 
 class Zeta1(Alpha1):
-    """φ(X) = ζ₁(X) = (ζ₀(φ₀(‖X‖)X), ‖X‖): [n, 2] → R^{2N + 1}. d = 2 only. Injective, Lipschitz, not bi-
-    Lipschitz.
-    """
+    """φ(X) = ζ₁(X) = (ζ₀(φ₀(‖X‖)X), ‖X‖): [n, 2] → R^{2N + 1}. d = 2 only. Injective, Lipschitz, not bi-Lipschitz."""
 
     formula = "(ζ₀(X·min(1, 1/‖X‖)), ‖X‖)"
     dimension = "2N + 1"

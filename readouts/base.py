@@ -1,7 +1,6 @@
 """What every readout shares: the PyG call, the input checks, the facts.
 
-A readout maps the node embeddings X [n, d] of each graph in a batch to one vector: x [n, d] with ptr [B+1] →
-[B, m].
+A readout maps the node embeddings X [n, d] of each graph in a batch to one vector: x [n, d] with ptr [B+1] → [B, m].
 """
 
 from typing import ClassVar
@@ -18,8 +17,8 @@ from permlab.readouts.segments import flat_padded
 class Readout(Aggregation):
     """φ: the rows of a graph, in any order, → R^m. A subclass states its facts and gives `pool`.
 
-    The facts are about the map that φ induces on matrices of n rows modulo row permutations, with the metric
-    d(X, Y) = min_Π ‖X − ΠY‖_F: inequality (1.2).
+    The facts are about the map that φ induces on matrices of n rows modulo row permutations, with the metric d(X, Y) =
+    min_Π ‖X − ΠY‖_F: inequality (1.2).
     """
 
     permutation_invariant: ClassVar[bool]
@@ -71,9 +70,7 @@ class Readout(Aggregation):
 
 
 class RowReadout(Readout):
-    """A readout whose output is n rows in a canonical order; `forward` pads them with zeros to N and
-    flattens.
-    """
+    """A readout whose output is n rows in a canonical order; `forward` pads them with zeros to N and flattens."""
 
     row_channels: int
     max_nodes: int

@@ -1,7 +1,6 @@
 """Every readout by name, and how it is built for embeddings of d columns and graphs of at most N nodes.
 
-build("ordering", d=10, max_nodes=29)
-build("kernels", d=10, max_nodes=29, kernels=200)
+build("ordering", d=10, max_nodes=29) build("kernels", d=10, max_nodes=29, kernels=200)
 """
 
 from collections.abc import Callable
@@ -79,9 +78,7 @@ def entry(method: str) -> Entry:
 
 
 def build(method: str, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Readout:
-    """The readout `method` for x [n, d] and graphs of at most `max_nodes` nodes; options go to its
-    constructor.
-    """
+    """The readout `method` for x [n, d] and graphs of at most `max_nodes` nodes; options go to its constructor."""
     chosen = entry(method)
     check_size("d", d)
     check_size("max_nodes", max_nodes)

@@ -1,8 +1,7 @@
 """What is refused, in one line that names the limit and the value.
 
-NaN policy: NaN and ±inf are refused. Sorting would move a NaN to a place that looks like data, and a sum
-would hide which graph it came from. The check is one sum over x; only if that sum is not finite is every
-entry looked at.
+NaN policy: NaN and ±inf are refused. Sorting would move a NaN to a place that looks like data, and a sum would hide
+which graph it came from. The check is one sum over x; only if that sum is not finite is every entry looked at.
 """
 
 from typing import Any

@@ -1,5 +1,4 @@
-"""The kernel family of section 2: α(X)_y = Σ_k K(x_k; y), a sum over the nodes of finitely many test
-functions.
+"""The kernel family of section 2: α(X)_y = Σ_k K(x_k; y), a sum over the nodes of finitely many test functions.
 
 The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 """
@@ -39,13 +38,11 @@ class _KernelSum(Readout):
 
 
 class GaussianKernels(_KernelSum):
-    """φ(X)_j = Σ_k exp(−‖x_k − a_j‖²/σ²), j ∈ [m]: [n, d] → R^m. Kernel vectors: seeded standard normal,
-    scaled to length 1.
+    """φ(X)_j = Σ_k exp(−‖x_k − a_j‖²/σ²), j ∈ [m]: [n, d] → R^m. Kernel vectors: seeded normal, scaled to length 1.
 
-    The paper does not give m; 100 here. As in section 4 every node is first scaled to length 1 (a zero row
-    stays 0): that forgets lengths, so the map is not injective, and it is not continuous where a row is 0.
-    With normalise=False it is Lipschitz. For d = 1 there are two unit vectors, so at most two distinct
-    outputs.
+    The paper does not give m; 100 here. As in section 4 every node is first scaled to length 1 (a zero row stays 0):
+    that forgets lengths, so the map is not injective, and it is not continuous where a row is 0. With normalise=False
+    it is Lipschitz. For d = 1 there are two unit vectors, so at most two distinct outputs.
     """
 
     injective = "no"
@@ -83,8 +80,7 @@ class GaussianKernels(_KernelSum):
 
 
 class FourierKernels(_KernelSum):
-    """φ(X) = (Re, Im) of Σ_k exp(2πi⟨x_k, y_j⟩), j ∈ [m/2]: [n, d] → R^m. Frequencies y: seeded normal,
-    deviation `scale`.
+    """φ(X) = (Re, Im) of Σ_k exp(2πi⟨x_k, y_j⟩), j ∈ [m/2]: [n, d] → R^m. Frequencies: seeded normal, times `scale`.
 
     Lipschitz. Not injective: with finitely many frequencies and n free, sums of exponentials collide.
     """

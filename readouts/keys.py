@@ -79,9 +79,7 @@ def gaussian(d: int, D: int, seed: int = 0) -> Tensor:
 
 
 def full_spark(d: int, D: int, seed: int = 0) -> Tensor:
-    """D unit columns in R^d, any d of them independent. Random directions; proved by minors when there are
-    few enough.
-    """
+    """D unit columns in R^d, any d of them independent. Random; proved by minors where they are few enough."""
     _check_shape(d, D)
     for attempt in range(100):
         columns = gaussian(d, D, seed + 1_000_003 * attempt)
@@ -135,16 +133,12 @@ def _smallest_minors(A: Any) -> float:
 
 
 def is_full_spark(A: Any) -> bool:
-    """Are any d columns of A [d, D] independent? All C(D, d) minors are looked at, columns scaled to unit
-    length.
-    """
+    """Are any d columns of A [d, D] independent? All C(D, d) minors are looked at, columns scaled to unit length."""
     key = check_key(A)
     norms = key.norm(dim=0)
     return bool((norms > 0).all()) and _smallest_minors(key / norms) > 1e-12
 
 
 def lipschitz_bounds(A: Any) -> tuple[float, float]:
-    """(a₀, b₀) = (min_J s_d(A[J]), s₁(A)). b₀ holds for every key; a₀ for full spark keys with D ≥ 1 +
-    (d−1)·n!.
-    """
+    """(a₀, b₀) = (min_J s_d(A[J]), s₁(A)). b₀ holds for every key; a₀ for full spark keys with D ≥ 1 + (d−1)·n!."""
     return _smallest_minors(A), float(np.linalg.svd(check_key(A).numpy(), compute_uv=False)[0])

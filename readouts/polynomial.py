@@ -1,8 +1,7 @@
 """The algebraic embeddings of section 2: coefficients of polynomials whose factors are the rows.
 
-α₀ and ζ₀ come from multiplying the linear factors one by one, for a whole batch at once. A zero row
-multiplies P_X by t, which moves no coefficient here: they are indexed from the top, so graphs of different
-sizes are padded consistently.
+α₀ and ζ₀ come from multiplying the linear factors one by one, for a whole batch at once. A zero row multiplies P_X by
+t, which moves no coefficient here: they are indexed from the top, so graphs of different sizes are padded consistently.
 """
 
 from functools import lru_cache
@@ -21,9 +20,7 @@ MAX_OUTPUTS = 100_000
 
 
 def monomials(d: int, degree: int) -> list[tuple[int, ...]]:
-    """The index set of (2.6) without p₀: exponents (p₁, …, p_d) with 1 ≤ |p| ≤ degree, by |p|, then p₁
-    descending, …
-    """
+    """The index set of (2.6) without p₀: exponents (p₁, …, p_d) with 1 ≤ |p| ≤ degree, by |p|, then p₁ descending, …"""
     outputs = comb(degree + d, d) - 1
     if outputs > MAX_OUTPUTS:
         raise ReadoutError(
@@ -47,9 +44,7 @@ def _lower(d: int, degree: int) -> Tensor:
 
 
 def coefficients(x: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
-    """x [n, d] → [B, C(N+d, d) − 1]: the coefficients of P_X(t, X₁, …) = Π_k (t − Σ_j x_{k,j} X_j) for each
-    graph.
-    """
+    """x [n, d] → [B, C(N+d, d) − 1]: the coefficients of P_X(t, X₁, …) = Π_k (t − Σ_j x_{k,j} X_j) for each graph."""
     d, graphs = x.size(1), ptr.numel() - 1
     lower = _lower(d, max_nodes).to(x.device)
     factors = flat_padded(x, ptr, max_nodes).view(graphs, max_nodes, d)
@@ -115,17 +110,16 @@ def alpha0(X: Any) -> Tensor:
 
 
 def alpha1(X: Any) -> Tensor:
-    """α₁(X) = (α₀(φ₀(‖X‖)X), ‖X‖): [n, d] → R^{C(n+d, d)}. Injective and Lipschitz (Corollary 2.3), not bi-
-    Lipschitz.
-    """
+    """α₁(X) = (α₀(φ₀(‖X‖)X), ‖X‖): [n, d] → R^{C(n+d, d)}. Injective, Lipschitz (Corollary 2.3), not bi-Lipschitz."""
     x, ptr, n = _one(X)
     lengths = norms(x, ptr)
     return torch.cat([coefficients(into_ball(x, ptr, lengths), ptr, n)[0], lengths])
 
 
 def alpha2(X: Any) -> Tensor:
-    """α₂(X) = (‖X‖α₀(X/‖X‖), ‖X‖), α₂(0) = 0: [n, d] → R^{C(n+d, d)}. Injective and Lipschitz, (2.9), not bi-
-    Lipschitz.
+    """α₂(X) = (‖X‖α₀(X/‖X‖), ‖X‖), α₂(0) = 0: [n, d] → R^{C(n+d, d)}.
+
+    Injective and Lipschitz, (2.9), not bi-Lipschitz.
     """
     x, ptr, n = _one(X)
     lengths = norms(x, ptr)
@@ -133,9 +127,7 @@ def alpha2(X: Any) -> Tensor:
 
 
 def zeta0(X: Any) -> Tensor:
-    """ζ₀(X): the coefficients of Q(t) = Π_k (t − x_{k,1} − i·x_{k,2}), [n, 2] → R^{2n}. Injective, not
-    Lipschitz.
-    """
+    """ζ₀(X): the coefficients of Q(t) = Π_k (t − x_{k,1} − i·x_{k,2}), [n, 2] → R^{2n}. Injective, not Lipschitz."""
     x, ptr, n = _one(X)
     if x.size(1) != 2:
         raise ReadoutError(f"X has d = {x.size(1)} columns; ζ₀ needs d = 2, one complex number a row")

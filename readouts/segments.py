@@ -30,9 +30,7 @@ def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
 
 
 def descending_order(columns: Tensor, ids: Tensor) -> Tensor:
-    """columns [k, n], ids [n] ascending → perm [k, n]: each column descending within each id, ties in input
-    order.
-    """
+    """columns [k, n], ids [n] ascending → perm [k, n]: each column descending within each id, ties in input order."""
     n = columns.size(1)
     place_bits = max(n - 1, 0).bit_length()
     groups = int(ids[-1]) + 1 if n else 0
@@ -45,11 +43,9 @@ def descending_order(columns: Tensor, ids: Tensor) -> Tensor:
 
 
 def _packed_order(columns: Tensor, ids: Tensor, place_bits: int) -> Tensor:
-    """One int64 a value, (id | value's bits, flipped to descend | place): NumPy sorts these with AVX2 or
-    AVX-512.
+    """One int64 a value, (id | value's bits, flipped to descend | place): NumPy sorts these with AVX2 or AVX-512.
 
-    Sorting plain integers is three times as fast as an argsort, and the permutation comes out in the low
-    bits.
+    Sorting plain integers is three times as fast as an argsort, and the permutation comes out in the low bits.
     """
     bits = columns.detach().contiguous().view(torch.int32)
     ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754 floats compare as these signed integers do
@@ -81,8 +77,7 @@ def sort_columns(columns: Tensor, ptr: Tensor) -> Tensor:
 
 
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
-    """x [n, d] → order [n]: within every graph by the last column descending, ties by the column before it,
-    and so on.
+    """x [n, d] → order [n]: within every graph by the last column descending, ties by the column before it, and so on.
 
     Rows that tie after one column are the few that a second sort sees; equal rows need no order.
     """

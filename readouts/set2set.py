@@ -12,9 +12,9 @@ from permlab.readouts.segments import segment_ids
 class Set2Set(Readout):
     """q_t = LSTM(q*_{t−1}), a_t = softmax(X q_t), q*_t = (q_t, Xᵀa_t), t = 1 … T: [n, d] → R^{2d}. Trainable.
 
-    Not injective: every step sees a weighted mean, so repeating all rows changes nothing. Not Lipschitz: the
-    softmax moves weight between rows that lie arbitrarily far apart. The weights start from `seed`, whatever
-    the global generator holds.
+    Not injective: every step sees a weighted mean, so repeating all rows changes nothing. Not Lipschitz: the softmax
+    moves weight between rows that lie arbitrarily far apart. The weights start from `seed`, whatever the global
+    generator holds.
     """
 
     permutation_invariant = True

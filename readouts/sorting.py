@@ -24,9 +24,9 @@ def beta(X: Any, A: Any) -> Tensor:
 class Ordering(RowReadout):
     """φ(X) = β_A(X) = ↓(XA), zero-padded to N rows after sorting: [n, d] → R^{N·D}, key A [d, D] fixed.
 
-    Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), not
-    everywhere for d ≥ 2, n ≥ 3, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz
-    (Theorem 3.10). The columns are sorted each on its own: a row of the output is not the image of one node.
+    Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), not everywhere
+    for d ≥ 2, n ≥ 3, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz (Theorem 3.10). The
+    columns are sorted each on its own: a row of the output is not the image of one node.
     """
 
     permutation_invariant = True
@@ -55,12 +55,10 @@ class Ordering(RowReadout):
 
 
 class ReducedOrdering(Readout):
-    """φ(X) = β_{A,B}(X) = B(β_A(X)) with a generic linear B: R^{N×D} → R^m, m = 2Nd: Theorem 3.13. B fixed or
-    trained.
+    """φ(X) = β_{A,B}(X) = B(β_A(X)) with a generic linear B: R^{N×D} → R^m, m = 2Nd: Theorem 3.13. B fixed or trained.
 
-    For a universal A and almost every B this is bi-Lipschitz. Key None is a generic A with D = 2d + 1, which
-    nothing proves universal for n ≥ 3. B has 2Nd · ND entries: meant for small graphs; sizes above 2²⁷
-    entries are refused.
+    For a universal A and almost every B this is bi-Lipschitz. Key None is a generic A with D = 2d + 1, which nothing
+    proves universal for n ≥ 3. B has 2Nd · ND entries: meant for small graphs; sizes above 2²⁷ entries are refused.
     """
 
     permutation_invariant = True
@@ -71,6 +69,7 @@ class ReducedOrdering(Readout):
     dimension = "2N·d"
     cost = "D·n·log n + 2N²·d·D"
     reference = "(3.18), Theorem 3.13"
+    max_nodes: int
     key: Tensor
     weight: Tensor
 
@@ -107,4 +106,4 @@ class ReducedOrdering(Readout):
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         columns = self.key.to(x.dtype).T @ x.T
-        return flat_padded(sort_columns(columns, ptr).T, ptr, self.max_nodes or 0) @ self.weight.to(x.dtype).T
+        return flat_padded(sort_columns(columns, ptr).T, ptr, self.max_nodes) @ self.weight.to(x.dtype).T

@@ -69,8 +69,8 @@ class _Gap:
 
     def is_zero(self, values: np.ndarray) -> np.ndarray:
         small = values < ZERO
-        self.zero = max(self.zero, values[small].max(initial=0.0))
-        self.nonzero = min(self.nonzero, values[~small].min(initial=np.inf))
+        self.zero = max(self.zero, float(values[small].max(initial=0.0)))
+        self.nonzero = min(self.nonzero, float(values[~small].min(initial=np.inf)))
         return small
 
     @property
