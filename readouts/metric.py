@@ -33,10 +33,10 @@ def align(X: Tensor, Y: Tensor) -> Tensor:
         raise ReadoutError(f"X has shape {list(X.shape)}; a batch of pairs is [pairs, n, d]")
     x, y = _arrays(X, Y)
     perms = np.stack([matching(a, b) for a, b in zip(x, y, strict=True)]) if len(x) else np.zeros((0, x.shape[1]), int)
-    return Y.gather(1, torch.from_numpy(perms)[:, :, None].expand(-1, -1, Y.size(2)))
+    return Y.gather(1, torch.from_numpy(perms).to(Y.device)[:, :, None].expand(-1, -1, Y.size(2)))
 
 
 def _arrays(X: Tensor, Y: Tensor) -> tuple[np.ndarray, np.ndarray]:
     if X.shape != Y.shape:
         raise ReadoutError(f"X is {list(X.shape)} and Y is {list(Y.shape)}: d(X, Y) needs the same shape, n × d")
-    return X.detach().double().numpy(), Y.detach().double().numpy()
+    return X.detach().double().cpu().numpy(), Y.detach().double().cpu().numpy()

@@ -24,7 +24,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from permlab.readouts.checks import as_matrix
+from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.metric import quotient_distance
 
@@ -88,7 +88,8 @@ def check_universal(
     """
     key = as_matrix("the key A", A).detach().double().numpy()
     d, D = key.shape
-    if not 1 <= n <= MAX_ROWS:
+    check_size("n", n)
+    if n > MAX_ROWS:
         raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
     verdict = {"n": n, "d": d, "D": D}
     if np.linalg.matrix_rank(key) < d:

@@ -51,6 +51,15 @@ def test_size_of_theorem_3_9() -> None:
     assert [keys.universal_size(d, n) for d, n in ((1, 5), (2, 3), (3, 3), (2, 20))] == [1, 7, 13, 2432902008176640001]
 
 
+def test_keys_in_words() -> None:
+    assert torch.equal(keys.parse_key("ones", 3, n=4), keys.identity_plus_ones(3))
+    assert torch.equal(keys.parse_key("identity", 3, n=4), keys.identity(3))
+    assert torch.equal(keys.parse_key("gaussian:5", 3, n=4, seed=2), keys.gaussian(3, 5, seed=2))
+    assert torch.equal(keys.parse_key("spark:5", 3, n=4, seed=2), keys.full_spark(3, 5, seed=2))
+    assert keys.parse_key("spark", 2, n=3).shape == (2, 7)
+    assert keys.parse_key("1,0,.5;0,-1,2", 2, n=3).tolist() == [[1, 0, 0.5], [0, -1, 2]]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -6,7 +6,6 @@ import pytest
 import sympy
 import torch
 
-from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.polynomial import alpha0, alpha1, alpha2, monomials, zeta0
 
@@ -48,26 +47,6 @@ def test_alpha1_and_alpha2_are_their_formulas(scale: float) -> None:
         torch.testing.assert_close(alpha2(x), torch.cat([norm * alpha0(x / norm), norm[None]]))
     else:
         assert not alpha2(x).any()
-
-
-@pytest.mark.parametrize(
-    ("readout", "function"), [(Alpha0, alpha0), (Alpha1, alpha1), (Alpha2, alpha2), (Zeta0, zeta0)]
-)
-def test_readouts_are_the_functions(readout, function) -> None:
-    x = sample(4, 2)
-    torch.testing.assert_close(readout(2, 4)(x)[0], function(x))
-
-
-def test_zeta1_is_zeta0_in_the_ball_and_the_norm() -> None:
-    x = 3 * sample(4, 2)
-    torch.testing.assert_close(Zeta1(2, 4)(x)[0], torch.cat([zeta0(x / x.norm()), x.norm()[None]]))
-
-
-@pytest.mark.parametrize("readout", [Alpha0, Alpha1, Alpha2, Zeta0, Zeta1])
-def test_padding_is_a_zero_row(readout) -> None:
-    """A zero row multiplies P_X by t: it moves no coefficient, so a graph and its padded copy agree."""
-    x = sample(3, 2)
-    torch.testing.assert_close(readout(2, 5)(x), readout(2, 5)(torch.cat([x, torch.zeros(2, 2)])))
 
 
 @pytest.mark.parametrize("function", [alpha0, alpha1, alpha2, zeta0])
