@@ -109,10 +109,10 @@ class TestContract:
         x = sample(method, seed=3).requires_grad_()
         assert torch.autograd.gradcheck(lambda value: readout(value, ptr=PTR), (x,), atol=1e-6)
 
-    def test_gradient_of_zero_rows_is_finite(self, method: str, options: dict) -> None:
+    def test_gradient_of_zero_rows_stays_small(self, method: str, options: dict) -> None:
         x = torch.zeros(sum(SIZES), width(method), dtype=torch.float64, requires_grad=True)
         self.make(method, options)(x, ptr=PTR).sum().backward()
-        assert torch.isfinite(x.grad).all()
+        assert x.grad.abs().max() < 1000  # nor NaN: it compares false
 
     def test_same_numbers_every_time(self, method: str, options: dict) -> None:
         x = sample(method, torch.float32)

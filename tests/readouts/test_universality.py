@@ -13,7 +13,7 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.keys import check_universal
 from permlab.readouts.metric import quotient_distance
 from permlab.readouts.sorting import beta
-from permlab.readouts.universality import Universality
+from permlab.readouts.universality import Universality, _equal_families, _Gap
 
 
 def naive(A: np.ndarray, n: int) -> bool:
@@ -139,6 +139,12 @@ def test_simple_keys_of_few_rows() -> None:
 
 def test_fewer_columns_than_rows_is_a_verdict_not_an_error() -> None:
     assert check_universal(torch.eye(3)[:, :2], 2).universal is False
+
+
+def test_families_of_rows_count_their_repeats() -> None:
+    rows = np.array([[[1.0]], [[1.0]], [[2.0]]])
+    assert _equal_families(rows, rows[[2, 0, 1]], _Gap())
+    assert not _equal_families(rows, rows[[0, 2, 2]], _Gap())
 
 
 def test_a_small_budget_is_admitted() -> None:
