@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,11 +11,11 @@ from pydantic import BaseModel, ValidationError
 from permlab.platform.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
+RECIPES = Path(__file__).parent / "recipes"
 
 
 def recipes() -> list[str]:
-    folder = resources.files("permlab.platform").joinpath("recipes")
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
 def read_settings(model: type[Model], words: Sequence[str]) -> Model:
@@ -45,7 +44,7 @@ def _read_file(word: str) -> dict[str, Any]:
     if path.is_file():
         text = path.read_text(encoding="utf-8")
     elif word in recipes():
-        text = resources.files("permlab.platform").joinpath("recipes", f"{word}.yaml").read_text(encoding="utf-8")
+        text = (RECIPES / f"{word}.yaml").read_text(encoding="utf-8")
     else:
         raise ConfigError(f"{word!r} is neither key=value, nor a YAML file, nor a recipe ({', '.join(recipes())})")
     try:

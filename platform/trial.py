@@ -202,7 +202,7 @@ class _Keeper(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        if self.stop_signal():
+        if self.stop_signal() and not trainer.is_last_batch:  # the end of the epoch is near, and answers itself
             self.state.epoch, self.state.batch = trainer.current_epoch, batch.step + 1
             self._stop(trainer)
 

@@ -28,7 +28,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"delivered": delivered})
     else:
-        out.print(f"{len(delivered)} runs delivered" if delivered else "nothing was waiting", markup=False)
+        runs = "run" if len(delivered) == 1 else "runs"
+        out.print(f"{len(delivered)} {runs} delivered" if delivered else "nothing was waiting", markup=False)
     return 0
 
 

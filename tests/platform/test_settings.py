@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+
+from permlab.platform.config import RunSettings, cell_key
+from permlab.platform.errors import ConfigError
+from permlab.platform.settings import describe, read_settings, recipes
+
+
+def read(*words: str) -> RunSettings:
+    return read_settings(RunSettings, words)
+
+
+def test_later_words_win(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("d: 50\ntrain: {epochs: 7, learning_rate: 1e-2}\n")
+    settings = read("paper-qm9", str(file), "train.epochs=3", "readout.kernels=20", "method=kernels")
+    assert (settings.dataset, settings.d, settings.train.epochs) == ("qm9", 50, 3)
+    assert settings.train.learning_rate == 0.01 and settings.readout == {"kernels": 20}
+
+
+@pytest.mark.parametrize("text", ["0.001", "1e-3", "1E-3", ".001"])
+def test_numbers_as_people_write_them(text: str) -> None:
+    assert read(f"train.learning_rate={text}").train.learning_rate == 0.001
+
+
+@pytest.mark.parametrize("recipe", recipes())
+def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
+    settings = read(recipe)
+    model, train = settings.model, settings.train
+    assert (model.layers, model.hidden, model.head_layers, model.head_hidden, train.batch_size) == (3, 50, 3, 150, 128)
+    assert train.epochs == (300 if recipe.startswith("paper") else 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["trian.epochs=3"], "unknown setting trian: did you mean train. choose from dataset, method, d"),
+        (["train.epoch=3"], "unknown setting train.epoch: did you mean train.epochs. choose from epochs, batch_size"),
+        (["method=orderin"], "method=orderin: unknown readout 'orderin': did you mean ordering. choose from ordering"),
+        (["d=0"], "d=0: input should be greater than or equal to 1"),
+        (["d=ten"], "d=ten: input should be a valid integer"),
+        (["seed=-1"], "seed=-1"),
+        (["dataset=qm8"], "unknown data set 'qm8'; did you mean 'qm9'?"),
+        (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw' or 'sgd'"),
+        (["train.learning_rate=nan"], "train.learning_rate=nan"),
+        (["train.fresh_permutations=true"], "train.fresh_permutations needs train.permutations above 0"),
+        (["d.x=3", "d=0"], "d=0"),
+        (["d=0", "seed=-1"], "d=0.*; seed=-1"),
+        (["nowhere.yaml"], r"neither key=value, nor a YAML file, nor a recipe \(paper-proteins, paper-qm9, quick\)"),
+        (["d=3", "d.x=3"], "'d' is a value, not a group"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        read(*words)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "says"), [("a: [", "is not YAML"), ("- 1\n", "must hold settings")])
+def test_files_that_are_no_settings(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        read(str(tmp_path / "bad.yaml"))
+
+
+def test_every_setting_says_what_it_does() -> None:
+    assert all(what for _, _, what in describe(RunSettings))
+
+
+def test_the_key_holds_what_changes_a_result_and_nothing_else() -> None:
+    base = cell_key(read(), "digest")
+    same = [
+        "accelerator=cpu",
+        "threads=2",
+        "runs=elsewhere",
+        "track=false",
+        "train.checkpoint_every=1",
+        "train.profile=true",
+    ]
+    for word in same:
+        assert cell_key(read(word), "digest") == base, word
+    other = ["d=11", "seed=1", "method=sort", "train.epochs=3", "model.dropout=0.1", "data.holdout=9", "readout.a=1"]
+    keys = {cell_key(read(word), "digest") for word in other} | {cell_key(read(), "another digest"), base}
+    assert len(keys) == len(other) + 2
+
+
+def test_augment_is_identity_with_four_copies() -> None:
+    assert (read("method=augment").permutations, read("method=identity").permutations) == (4, 0)
+    explicit = read("method=augment", "train.permutations=4")
+    assert cell_key(explicit, "x") == cell_key(read("method=augment"), "x")

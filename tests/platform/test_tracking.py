@@ -1,0 +1,234 @@
+"""Runs reach MLflow: a real store, a real server, and a server that is down."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+
+from permlab.platform.json_files import read_json
+from permlab.platform.tracking import connect, read_history
+
+DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
+CLI = [sys.executable, "-c", "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"]
+
+
+def start(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    """`permlab …` in a process of its own, in this folder."""
+    clean = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    return subprocess.Popen(
+        [*CLI, *words], cwd=folder, env=clean | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def call(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
+    process = start(folder, *words, **environment)
+    out, err = process.communicate(timeout=180)
+    return process.returncode, out, err
+
+
+def only_run(client, experiment: str = "permlab"):
+    found = client.get_experiment_by_name(experiment)
+    (run,) = client.search_runs([found.experiment_id])
+    return run
+
+
+def cell_folder(folder: Path) -> Path:
+    (cell,) = (folder / "runs" / "cells").iterdir()
+    return cell
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which one run was trained and recorded in the embedded store."""
+    folder = tmp_path_factory.mktemp("finished")
+    words = ("train", DATA, "method=sort", "d=3", "train.epochs=7", "train.eval_every=3", "threads=1")
+    code, _, err = call(folder, *words, PERMLAB_CACHE=str(folder / "cache"))
+    assert code == 0, err
+    return folder
+
+
+def test_a_run_is_recorded_as_designed(finished: Path) -> None:
+    client = connect(finished / "runs")
+    run = only_run(client)
+    cell = cell_folder(finished)
+    assert (run.info.run_name, run.info.status) == ("sort-d3-s0", "FINISHED")
+    tags = run.data.tags
+    assert (tags["method"], tags["d"], tags["seed"], tags["permlab.key"]) == ("sort", "3", "0", cell.name)
+    assert len(tags["dataset.digest"]) == 64 and tags["host"] == socket.gethostname() and tags["git.commit"]
+    assert (run.data.params["train.epochs"], run.data.params["model.hidden"]) == ("7", "50")
+    (data,) = run.inputs.dataset_inputs
+    assert data.dataset.name == "synthetic,graphs=90,max_nodes=8,task=classification"
+    assert tags["dataset.digest"].startswith(data.dataset.digest)
+    history = read_history(cell)
+    assert [entry["epoch"] for entry in history] == list(range(1, 8))
+    for metric in ("train/auc", "holdout/ap", "holdout_perm/acc", "train/running_loss"):
+        stored = {point.step: point.value for point in client.get_metric_history(run.info.run_id, metric)}
+        assert stored == {entry["epoch"]: entry[metric] for entry in history if metric in entry}
+    assert set(stored) == {1, 2, 3, 4, 5, 6, 7}
+    names = {item.path for item in client.list_artifacts(run.info.run_id)}
+    assert {"config.yaml", "curves.png", "predictions.parquet", "weights.pt"} <= names
+
+
+def test_predictions_are_those_the_metrics_were_made_of(finished: Path) -> None:
+    cell = cell_folder(finished)
+    table = pyarrow.parquet.read_table(cell / "predictions.parquet").to_pandas()
+    assert table.groupby("split").size().to_dict() == {"train": 72, "holdout": 18, "holdout_perm": 18}
+    holdout = table[table.split == "holdout"]
+    accuracy = ((holdout.prediction >= 0) == (holdout.y == 1)).mean()
+    assert accuracy == pytest.approx(read_json(cell / "result.json")["metrics"]["holdout"]["acc"], abs=1e-6)
+
+
+def test_weights_load_again_from_disk_and_from_mlflow(finished: Path, permlab, monkeypatch) -> None:
+    monkeypatch.chdir(finished)
+    monkeypatch.setenv("PERMLAB_CACHE", str(finished / "cache"))
+    cell = cell_folder(finished)
+    stored = pyarrow.parquet.read_table(cell / "predictions.parquet").to_pandas()
+    stored = stored[stored.split != "holdout_perm"].sort_values("graph_id").prediction.to_numpy()
+    run_id = only_run(connect(finished / "runs")).info.run_id
+    for run in (str(cell), cell.name[:8], run_id):
+        code, _, err = permlab("predict", run, "--out", "scores.parquet")
+        assert code == 0, err
+        scores = pyarrow.parquet.read_table("scores.parquet").column("prediction").to_numpy()
+        np.testing.assert_allclose(scores, stored, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nonsense"], "'nonsense' is no run in runs, nor in sqlite"),
+        (["RUN", "--dataset", "synthetic,graphs=5,features=3"], "has other features"),
+        (
+            ["RUN", "--dataset", "synthetic,graphs=5,min_nodes=20"],
+            "has a graph of .* nodes; this run's readout ends at 8",
+        ),
+        (["RUN", "--dataset", "qm8"], "did you mean 'qm9'"),
+    ],
+)
+def test_what_cannot_be_predicted(finished: Path, permlab, monkeypatch, words: list[str], says: str) -> None:
+    monkeypatch.chdir(finished)
+    words = [str(cell_folder(finished)) if word == "RUN" else word for word in words]
+    code, out, err = permlab("predict", *words)
+    assert code in (1, 2) and out == "" and err.count("\n") == 1
+    assert re.search(says, err), err
+
+
+def test_a_finished_run_is_shown_again_and_run_again_if_asked(finished: Path) -> None:
+    cell = cell_folder(finished)
+    before = (cell / "result.json").stat().st_mtime_ns
+    code, out, err = call(finished, "train", str(cell / "config.yaml"), "--json", PERMLAB_CACHE=str(finished / "cache"))
+    assert code == 0 and "is done already" in err and '"method": "sort"' in out
+    assert (cell / "result.json").stat().st_mtime_ns == before
+
+
+def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
+    words = ("train", DATA, "method=ordering", "train.epochs=120", "train.checkpoint_every=7", "threads=1")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    assert call(whole, *words, "track=false")[0] == 0
+    epochs_seen: list[int] = []
+    for least in (10, 45):
+        process = start(parts, *words)
+        limit = time.monotonic() + 90
+        while not ((parts / "runs").exists() and len(read_history(next((parts / "runs" / "cells").iterdir()))) > least):
+            assert time.monotonic() < limit and process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        epochs_seen.append(len(read_history(cell_folder(parts))))
+        assert not (cell_folder(parts) / "result.json").exists(), "it was done before it was killed"
+    code, _, err = call(parts, *words)
+    assert code == 0, err
+    left, right = cell_folder(whole), cell_folder(parts)
+    assert left.name == right.name
+    assert read_json(left / "result.json")["metrics"] == read_json(right / "result.json")["metrics"]
+    ours, theirs = (torch.load(cell / "weights.pt", weights_only=True) for cell in (left, right))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    client = connect(parts / "runs")
+    run = only_run(client)  # one run, not three
+    assert run.info.status == "FINISHED"
+    steps = [point.step for point in client.get_metric_history(run.info.run_id, "train/running_loss")]
+    assert sorted(steps) == list(range(1, 121))
+
+
+def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
+    words = ("train", DATA, "train.epochs=5000", "train.checkpoint_every=5000", "threads=1")
+    process = start(tmp_path, *words)
+    limit = time.monotonic() + 90
+    while not list(tmp_path.glob("runs/cells/*/history.jsonl")):
+        assert time.monotonic() < limit and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "the same command goes on from" in err, err
+    cell = cell_folder(tmp_path)
+    assert (cell / "checkpoint.pt").exists() and read_json(cell / "result.json")["status"] == "KILLED"
+    assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_server_that_is_down_loses_nothing(tmp_path: Path) -> None:
+    """The run finishes; when the server is up, a later command delivers everything."""
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    words = ("train", DATA, "train.epochs=4", "threads=1")
+    code, out, err = call(tmp_path, *words, MLFLOW_TRACKING_URI=uri)
+    assert code == 0 and "holdout_perm" in out
+    assert "not in MLflow yet" in err and "later: permlab deliver" in err
+    code, _, err = call(tmp_path, "deliver", MLFLOW_TRACKING_URI=uri)
+    assert code == 1 and f"{uri} cannot be reached" in err and "Traceback" not in err
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    store = [
+        "--backend-store-uri",
+        f"sqlite:///{tmp_path}/server.db",
+        "--artifacts-destination",
+        str(tmp_path / "served"),
+    ]
+    server = subprocess.Popen(
+        [*command, *store], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        _wait_for(f"{uri}/health")
+        code, out, err = call(tmp_path, "deliver", MLFLOW_TRACKING_URI=uri)
+        assert (code, out) == (0, "1 run delivered\n"), err
+        assert call(tmp_path, "deliver", MLFLOW_TRACKING_URI=uri)[1] == "nothing was waiting\n"
+        from mlflow import MlflowClient
+
+        client = MlflowClient(uri)
+        run = only_run(client)
+        assert run.info.status == "FINISHED"
+        assert (
+            run.data.metrics["holdout/auc"]
+            == read_json(cell_folder(tmp_path) / "result.json")["metrics"]["holdout"]["auc"]
+        )
+        assert "weights.pt" in {item.path for item in client.list_artifacts(run.info.run_id)}
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
+
+
+def _wait_for(url: str, seconds: float = 90) -> None:
+    limit = time.monotonic() + seconds
+    while True:
+        try:
+            with urlopen(url, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            assert time.monotonic() < limit, f"{url} did not answer in time"
+            time.sleep(0.2)

@@ -1,0 +1,159 @@
+"""One cell: the same numbers however it was interrupted."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from permlab.platform.checkpoint import load_state
+from permlab.platform.config import RunSettings
+from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.settings import read_settings
+from permlab.platform.trial import Result, Trial
+from permlab.readouts.catalogue import PAPER_METHODS
+
+DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
+
+
+@pytest.fixture
+def cell(tmp_path: Path):
+    def prepare(*words: str, runs: str = "runs") -> Trial:
+        fixed = [
+            DATA,
+            "train.epochs=6",
+            "train.batch_size=16",
+            "train.eval_every=2",
+            "threads=1",
+            f"runs={tmp_path / runs}",
+        ]
+        return Trial.prepare(read_settings(RunSettings, [*fixed, *words]))
+
+    return prepare
+
+
+def same(left: Result, right: Result) -> None:
+    """Identical to the last bit: metrics, curves, predictions, weights."""
+    assert left.metrics == right.metrics and left.history == right.history
+    for split, predictions in left.outputs.items():
+        assert torch.equal(predictions, right.outputs[split]), split
+    for name, weight in left.weights.items():
+        assert torch.equal(weight, right.weights[name]), name
+
+
+@pytest.mark.parametrize("method", PAPER_METHODS)
+def test_the_same_seed_gives_the_same_numbers(cell, method: str) -> None:
+    torch.manual_seed(1)
+    first = cell(f"method={method}", runs="a").run()
+    torch.manual_seed(2)  # the global random state must not matter
+    second = cell(f"method={method}", runs="b").run()
+    same(first, second)
+    gap = abs(first.metrics["holdout"]["auc"] - first.metrics["holdout_perm"]["auc"])
+    assert gap < 1e-5 or method in ("identity", "augment")
+
+
+def test_another_seed_gives_other_numbers(cell) -> None:
+    assert cell("seed=1").run().metrics != cell("seed=2").run().metrics
+
+
+@pytest.mark.parametrize("options", [[], ["model.dropout=0.3"], ["method=augment", "train.fresh_permutations=true"]])
+@pytest.mark.parametrize("stop_after", [1, 5, 13, 25])
+def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(cell, options: list[str], stop_after: int) -> None:
+    whole = cell(*options, runs="whole").run()
+    steps = 0
+
+    def stop() -> int:
+        nonlocal steps
+        steps += 1
+        return signal.SIGTERM if steps >= stop_after else 0
+
+    with pytest.raises(RunStopped, match="the same command goes on from") as stopped:
+        cell(*options, runs="parts").run(stop_signal=stop)
+    assert stopped.value.exit_code == 143
+    same(cell(*options, runs="parts").run(), whole)
+
+
+def test_a_run_killed_between_checkpoints_repeats_what_was_lost(cell) -> None:
+    whole = cell("train.checkpoint_every=2", runs="whole").run()
+
+    class Killed(BaseException):
+        pass
+
+    def die(history: list[dict[str, float]]) -> None:
+        if history[-1]["epoch"] == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        cell("train.checkpoint_every=2", runs="parts").run(on_epoch=die)
+    rest = cell("train.checkpoint_every=2", runs="parts")
+    assert load_state(rest.folder / "checkpoint.pt", rest.key).epoch == 4
+    same(rest.run(), whole)
+
+
+def test_a_run_killed_after_its_last_epoch_only_evaluates(cell) -> None:
+    whole = cell(runs="whole")
+    result = whole.run()
+    again = cell(runs="whole")  # its checkpoint is of the last epoch
+    same(again.run(), result)
+
+
+@pytest.mark.parametrize("eval_every", [1, 4, 100])
+def test_evaluation_does_not_change_training_and_is_always_at_the_end(cell, eval_every: int) -> None:
+    result = cell(f"train.eval_every={eval_every}", runs=str(eval_every)).run()
+    reference = cell("train.eval_every=6", runs="reference").run()
+    assert result.metrics == reference.metrics
+    measured = [entry["epoch"] for entry in result.history if "holdout/auc" in entry]
+    assert measured == {1: [1, 2, 3, 4, 5, 6], 4: [4, 6], 100: [6]}[eval_every]
+    assert [entry["epoch"] for entry in result.history] == [1, 2, 3, 4, 5, 6]
+
+
+def test_threads_do_not_change_the_first_losses(cell) -> None:
+    threads = torch.get_num_threads()
+    try:
+        one = cell("threads=1", "train.epochs=1", runs="one").run().history[0]["train/running_loss"]
+        two = cell("threads=2", "train.epochs=1", runs="two").run().history[0]["train/running_loss"]
+    finally:
+        torch.set_num_threads(threads)
+    assert one == pytest.approx(two, abs=1e-5)
+
+
+def test_a_loss_that_is_no_number_ends_the_run(cell) -> None:
+    good = cell("train.checkpoint_every=1", "train.learning_rate=1e30", "train.optimizer=sgd")
+    with pytest.raises(
+        RunError, match=r"the loss is (nan|inf) in epoch \d+; .*checkpoint.*smaller train.learning_rate"
+    ):
+        good.run()
+
+
+def test_validation_takes_the_place_of_the_holdout(cell) -> None:
+    metrics = cell("data.validation=0.25").run().metrics
+    assert set(metrics) == {"train", "validation"}
+
+
+def test_lightnings_own_switches(cell) -> None:
+    quick = cell("train.fast_dev_run=true")
+    assert quick.run().metrics and not quick.folder.exists()
+    memorised = cell("train.overfit_batches=1", "train.epochs=3").run()
+    assert len(memorised.history) == 3
+
+
+def test_regression(cell) -> None:
+    result = cell("dataset=synthetic,graphs=90,max_nodes=8", "train.epochs=40", "train.learning_rate=3e-3").run()
+    assert set(result.metrics["holdout"]) == {"loss", "mae"}
+    assert result.history[-1]["train/loss"] < 0.5 * result.history[1]["train/loss"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"", "cannot be read"), (b"garbage" * 99, "cannot be read"), (None, "belongs to another run")],
+)
+def test_a_checkpoint_that_cannot_be_used(cell, content: bytes | None, says: str) -> None:
+    trial = cell()
+    path = trial.folder / "checkpoint.pt"
+    path.parent.mkdir(parents=True)
+    if content is None:
+        torch.save({"key": "another"}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(RunError, match=f"{says}.*remove it to start this run anew"):
+        trial.run()

@@ -1,0 +1,81 @@
+import numpy as np
+import torch
+
+from permlab.datasets.store import GraphStore
+from permlab.tasks.data import EvaluationLoader, GraphData, TrainLoader
+
+SPLITS = ("train", "holdout", "holdout_perm")
+
+
+def make(store: GraphStore, seed: int = 0, **options) -> GraphData:
+    return GraphData(store, store.split(seed), SPLITS, seed, batch_size=16, **options)
+
+
+def targets(loader) -> list[list[float]]:
+    return [batch.x.sum(0).tolist() for batch in loader]
+
+
+def test_an_epoch_is_every_training_graph_once_in_an_order_of_its_own(store: GraphStore) -> None:
+    data = make(store)
+    first, second = list(TrainLoader(data, 0)), list(TrainLoader(data, 1))
+    assert len(first) == len(TrainLoader(data, 0)) == 5
+    for epoch in (first, second):
+        assert sorted(torch.cat([batch.y for batch in epoch]).tolist()) == sorted(store.y[data.split.train].tolist())
+    assert targets(first) != targets(second)
+    assert targets(first) == targets(TrainLoader(make(store), 0))  # a function of seed and epoch
+    assert [batch.step for batch in first] == [0, 1, 2, 3, 4]
+
+
+def test_a_later_start_gives_the_rest_of_the_same_epoch(store: GraphStore) -> None:
+    data = make(store, permutations=2)
+    whole = list(TrainLoader(data, 3))
+    rest = list(TrainLoader(data, 3, start=4))
+    assert len(rest) == len(TrainLoader(data, 3, start=4)) == len(whole) - 4
+    for left, right in zip(whole[4:], rest, strict=True):
+        assert left.step == right.step
+        torch.testing.assert_close(left.x, right.x, rtol=0, atol=0)
+
+
+def copies(data: GraphData, epoch: int) -> dict[float, set[tuple[float, ...]]]:
+    """For every training graph, told by its features' sum, the node orders in which it came."""
+    seen: dict[float, set[tuple[float, ...]]] = {}
+    for batch in TrainLoader(data, epoch):
+        for first, last in zip(batch.ptr[:-1], batch.ptr[1:], strict=True):
+            rows = batch.x[first:last, 0].tolist()
+            seen.setdefault(round(sum(sorted(rows)), 3), set()).add(tuple(rows))
+    return seen
+
+
+def test_augmentation_adds_fixed_permutations(store: GraphStore) -> None:
+    plain, augmented = make(store), make(store, permutations=4)
+    assert TrainLoader(augmented, 0).items == 5 * TrainLoader(plain, 0).items
+    first = copies(augmented, 0)
+    assert first == copies(augmented, 7)
+    originals = copies(plain, 0)
+    assert all(originals[graph] <= orders for graph, orders in first.items())
+    assert np.mean([len(orders) for orders in first.values()]) > 4.5  # small graphs may repeat an order
+
+
+def test_fresh_permutations_differ_between_epochs_and_keep_the_original(store: GraphStore) -> None:
+    data = make(store, permutations=2, fresh_permutations=True)
+    first, second = copies(data, 0), copies(data, 1)
+    assert first != second
+    assert all(first[graph] & second[graph] for graph in first)
+    assert first == copies(make(store, permutations=2, fresh_permutations=True), 0)
+
+
+def test_the_permuted_holdout_is_the_holdout_renumbered(store: GraphStore) -> None:
+    data = make(store)
+    train, holdout, permuted = (next(iter(loader)) for loader in data.val_dataloader())
+    assert len(train.y) == 80 and torch.equal(holdout.y, permuted.y) and torch.equal(holdout.ptr, permuted.ptr)
+    assert not torch.equal(holdout.x, permuted.x)
+    torch.testing.assert_close(holdout.x.sum(0), permuted.x.sum(0), atol=1e-3, rtol=0)
+    data.last_epoch = 5
+    assert not torch.equal(permuted.x, next(iter(data.val_dataloader()[2])).x)
+
+
+def test_evaluation_keeps_the_order_and_covers_the_split(store: GraphStore, monkeypatch) -> None:
+    monkeypatch.setattr("permlab.tasks.data.EVALUATION_BATCH", 7)
+    loader = EvaluationLoader(store, np.arange(40, 60))
+    assert torch.cat([batch.y for batch in loader]).tolist() == store.y[40:60].tolist()
+    assert len(loader) == len(list(loader)) == 3

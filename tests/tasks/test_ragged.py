@@ -1,0 +1,52 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from permlab.readouts.segments import flat_padded
+from permlab.tasks.ragged import RaggedLinear, block_edges
+
+
+@pytest.mark.parametrize("max_nodes", [1, 7, 8, 9, 29, 620, 5000])
+def test_blocks_cover_every_position_once(max_nodes: int) -> None:
+    edges = block_edges(max_nodes)
+    assert edges[0] == 0 and edges[-1] == max_nodes and edges == sorted(set(edges))
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=9),
+    channels=st.integers(1, 4),
+    spare=st.integers(0, 9),
+    seed=st.integers(0, 2**31),
+)
+def test_equals_a_dense_layer_on_the_padded_rows(sizes: list[int], channels: int, spare: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    max_nodes = max(1, max(sizes) + spare)
+    ptr = torch.tensor([0, *sizes]).cumsum(0)
+    rows = torch.randn(int(ptr[-1]), channels, dtype=torch.float64, requires_grad=True)
+    layer = RaggedLinear(channels, max_nodes, 5).double()
+    dense = torch.nn.Linear(max_nodes * channels, 5).double()
+    dense.weight.data, dense.bias.data = layer.weight.detach().T.clone(), layer.bias.detach().clone()
+
+    expected = dense(flat_padded(rows, ptr, max_nodes))
+    found = layer(rows, ptr)
+    torch.testing.assert_close(found, expected)
+
+    direction = torch.randn_like(found)
+    (grad_rows,) = torch.autograd.grad((expected * direction).sum(), rows, retain_graph=True)
+    (expected * direction).sum().backward()
+    rows.grad = None
+    (found * direction).sum().backward()
+    torch.testing.assert_close(rows.grad, grad_rows)
+    torch.testing.assert_close(layer.weight.grad, dense.weight.grad.T)
+    torch.testing.assert_close(layer.bias.grad, dense.bias.grad)
+
+
+def test_starts_as_a_dense_layer_does() -> None:
+    torch.manual_seed(3)
+    dense = torch.nn.Linear(29 * 4, 6)
+    torch.manual_seed(3)
+    layer = RaggedLinear(4, 29, 6)
+    torch.testing.assert_close(layer.weight.T, dense.weight)
+    torch.testing.assert_close(layer.bias, dense.bias)
