@@ -145,7 +145,7 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
         readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
         readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
         head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout)
-    return GraphModel(gcn, readout, head)
+    return GraphModel(gcn, readout, head).float()  # keys are kept in double, which not every device has
 
 
 def make_trainer(settings: RunSettings, callbacks: list[pl.Callback]) -> pl.Trainer:

@@ -8,7 +8,7 @@ import importlib
 
 from permlab.platform.console import print_json
 
-TOPICS = ("data",)
+TOPICS = ("data", "train")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
