@@ -10,6 +10,7 @@ DASHES = {"holdout_perm": (0, (4, 2))}
 def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
     """One panel a metric (loss first), one line a split; permuted holdout dashed over the plain one."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     names = {key for entry in history for key in entry if "/" in key and not key.endswith("running_loss")}
     metrics = sorted({name.split("/")[1] for name in names}, key=lambda metric: (metric != "loss", metric))
@@ -28,6 +29,7 @@ def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
                 }
                 axis.plot(epochs, values, label=split, **style)
         axis.set_xlabel("epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_title(metric.upper() if metric != "loss" else "loss")
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytorch_lightning as pl
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from permlab.platform.console import err
 from permlab.tasks.modules import GraphTask
@@ -21,12 +21,11 @@ class EpochBar(pl.Callback):
         self.last_drawn = self.last_said = 0.0
         self.progress = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TextColumn("epochs {task.fields[note]}"),
-            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("left"),
-            TimeRemainingColumn(),
             console=err,
             disable=not err.is_terminal,
             auto_refresh=False,

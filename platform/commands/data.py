@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from permlab.datasets.cache import build, cache_root, folder_of, verify
+from permlab.datasets.cache import cache_root, folder_of, verify
 from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import Manifest, read_manifest
 from permlab.datasets.splits import split
+from permlab.platform.building import build_with_bar
 from permlab.platform.console import err, out, print_json, progress_bar
 from permlab.platform.histogram import draw, histogram
 
@@ -115,17 +116,7 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 
 def _build(name: str, args: argparse.Namespace) -> int:
     parsed = parse_name(name)
-    with (
-        progress_bar(f"building {parsed.text}", "graphs") as progress,
-        progress_bar("downloading", "bytes") as download,
-    ):
-        manifest = build(
-            name,
-            force=args.force,
-            progress=progress,
-            download=download,
-            note=lambda text: err.print(text, markup=False),
-        )
+    manifest = build_with_bar(name, args.force)
     if args.json:
         print_json(_summary(manifest) | {"path": str(folder_of(parsed))})
     else:

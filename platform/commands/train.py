@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.table import Table
 
+from permlab.platform.building import build_if_missing
 from permlab.platform.config import RunSettings
 from permlab.platform.console import err, out, print_json
 from permlab.platform.settings import describe, read_settings
@@ -50,6 +51,7 @@ def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
     from permlab.platform.signals import stop_on_signal
     from permlab.platform.trial import Trial
 
+    build_if_missing(settings.dataset)
     trial = Trial.prepare(settings)
     record = Record(trial)
     if fresh:

@@ -1,0 +1,24 @@
+"""Build a data set while a person watches."""
+
+from permlab.datasets.cache import build, folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.manifest import FILE_NAME, Manifest
+from permlab.platform.console import err, progress_bar
+
+
+def build_with_bar(text: str, force: bool = False) -> Manifest:
+    name = parse_name(text)
+    with (
+        progress_bar(f"building {name.text}", "graphs") as progress,
+        progress_bar("downloading", "bytes") as download,
+    ):
+        return build(text, force=force, progress=progress, download=download, note=_note)
+
+
+def build_if_missing(text: str) -> None:
+    if not (folder_of(parse_name(text)) / FILE_NAME).exists():
+        build_with_bar(text)
+
+
+def _note(message: str) -> None:
+    err.print(message, markup=False)

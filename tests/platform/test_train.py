@@ -1,0 +1,83 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from permlab.platform.tracking import read_history
+
+WORDS = ["dataset=synthetic,graphs=60,max_nodes=8,task=classification", "train.epochs=2", "track=false", "threads=1"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_json_is_the_document_of_the_design(permlab) -> None:
+    code, out, _ = permlab("train", *WORDS, "method=sort", "d=4", "seed=3", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert list(document) == ["dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics"]
+    assert (document["method"], document["d"], document["seed"], document["epochs"]) == ("sort", 4, 3, 2)
+    assert list(document["metrics"]) == ["train", "holdout", "holdout_perm"]
+    assert list(document["metrics"]["holdout_perm"]) == ["loss", "acc", "auc", "ap"]
+
+
+def test_a_table_for_people_and_a_second_call_that_trains_nothing(permlab) -> None:
+    code, out, _ = permlab("train", *WORDS)
+    assert code == 0 and "holdout_perm" in out and "2 epochs" in out
+    code, again, err = permlab("train", *WORDS)
+    assert code == 0 and "is done already" in err and again == out
+    code, fresh, err = permlab("train", *WORDS, "--fresh")
+    assert code == 0 and "is done already" not in err
+    assert fresh.splitlines()[:4] == out.splitlines()[:4]
+
+
+def test_help_lists_every_setting(permlab) -> None:
+    code, out, _ = permlab("train", "--help")
+    assert code == 0
+    for key in ("train.learning_rate", "model.last_activation", "data.holdout", "accelerator"):
+        assert key in out
+
+
+def test_config_show(permlab) -> None:
+    code, out, _ = permlab("config", "show", "paper-qm9", "d=50")
+    assert code == 0 and "train.epochs" in out
+    document = json.loads(permlab("config", "show", "paper-qm9", "d=50", "--json")[1])
+    assert (document["dataset"], document["d"], document["train"]["epochs"]) == ("qm9", 50, 300)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["train.epochz=3"], 2, "did you mean train.epochs?"),
+        (["method=sorting"], 2, "did you mean sort?"),
+        (["d=0"], 2, "d=0: input should be greater than or equal to 1"),
+        (["data.holdout=60"], 2, "holdout=60 asks for 60 of 60 graphs; choose 0 to 59"),
+        (["dataset=table:nowhere.csv"], 2, "there is no file nowhere.csv"),
+        (["method=kernels", "readout.size=3"], 2, "kernels has no option 'size': choose from"),
+        (["method=alpha0", "d=40", "dataset=synthetic,graphs=9,min_nodes=25"], 2, "outputs; the limit is"),
+        (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9"], 1, "the loss is"),
+    ],
+)
+def test_what_is_wrong_is_one_line(permlab, words: list[str], code: int, says: str) -> None:
+    found, out, err = permlab("train", *WORDS, *words)
+    assert (found, out) == (code, ""), err
+    lines = [line for line in err.splitlines() if "epoch 5 of" not in line]
+    assert len(lines) == 1 and says in lines[0], err
+
+
+def test_a_failed_run_leaves_its_traceback(permlab, here: Path) -> None:
+    permlab("train", *WORDS, "train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9")
+    (cell,) = (here / "runs" / "cells").iterdir()
+    assert json.loads((cell / "result.json").read_text())["status"] == "FAILED"
+    assert "Traceback" in (cell / "error.txt").read_text()
+
+
+def test_history_holds_each_epoch_once_even_after_a_restart(permlab, here: Path) -> None:
+    permlab("train", *WORDS, "train.epochs=5", "train.eval_every=3")
+    (cell,) = (here / "runs" / "cells").iterdir()
+    history = read_history(cell)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]
+    assert ["holdout/auc" in entry for entry in history] == [False, False, True, False, True]
