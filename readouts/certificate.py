@@ -18,7 +18,7 @@ from permlab.readouts.keys import MAX_MINORS, is_full_spark, lipschitz_bounds, u
 from permlab.readouts.pooling import Sum
 from permlab.readouts.search import Measured, Pair, apply, climb, measure, meet
 from permlab.readouts.sorting import Ordering, ReducedOrdering
-from permlab.readouts.universality import MAX_ROWS, Universality, check_universal
+from permlab.readouts.universality import Universality, check_universal, within_reach
 
 COLLIDED, APART = 1e-10, 1e-2  # outputs this near for inputs this far, relative to the size of X: a collision
 CLOSE, JUMPED = 1e-5, 1e-2  # inputs this near for outputs this far: not continuous
@@ -75,9 +75,10 @@ def certify(
     steps: int = 300,
     seed: int = 0,
     budget: int = 20_000,
+    seconds: float = 60.0,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Certificate:
-    """Search matrices of n rows for extremes. `budget` bounds the check of universality, in subspaces."""
+    """Search matrices of n rows for extremes. `budget` and `seconds` bound the check of universality."""
     for name, value, least in (("n", n, 1), ("samples", samples, 100), ("steps", steps, 1), ("seed", seed, 0)):
         check_size(name, value, least)
     if readout.max_nodes is not None and n > readout.max_nodes:
@@ -91,8 +92,9 @@ def certify(
 
     down = climb(readout, sampled, steps, largest=False, progress=report(0))
     up = climb(readout, sampled, steps, largest=True, progress=report(steps))
-    decidable = isinstance(readout, Ordering) and n <= MAX_ROWS
-    universality = check_universal(readout.key, n, budget=budget) if decidable else None
+    universality = None
+    if isinstance(readout, Ordering) and within_reach(n, readout.in_channels):
+        universality = check_universal(readout.key, n, budget, seconds)
     lower, upper = theorem_bounds(readout, n)
     everything = (sampled, down, up)
     return Certificate(

@@ -17,6 +17,8 @@ left out.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, permutations, product
+from math import factorial
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.metric import quotient_distance
 
 MAX_ROWS = 6
+MAX_STEP = 10**10  # operations to compare n! null spaces of (n−1)d dimensions: some seconds
 ZERO = 1e-9  # a singular value below is 0; the gap around it is part of the result
 SAFE_GAP = (1e-11, 1e-7)
 
@@ -79,18 +82,25 @@ class _Gap:
 
 
 def check_universal(
-    A: Any, n: int, budget: int = 1_000_000, progress: Callable[[int], None] | None = None
+    A: Any,
+    n: int,
+    budget: int = 1_000_000,
+    seconds: float = float("inf"),
+    progress: Callable[[int], None] | None = None,
 ) -> Universality:
     """Decide whether β_A is injective on matrices of n rows modulo row permutations. Exponential: n ≤ 6.
 
     Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and d(X, Y) > 0, both checked again on those two
-    matrices. Universal: `visited` subspaces prove it, and `gap` says how clear the ranks were.
+    matrices. Universal: `visited` subspaces prove it, and `gap` says how clear the ranks were. `budget` bounds the
+    subspaces, `seconds` the time.
     """
     key = as_matrix("the key A", A).detach().double().numpy()
     d, D = key.shape
     check_size("n", n)
     if n > MAX_ROWS:
         raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
+    if not within_reach(n, d):
+        raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {_largest_width(n)} for n = {n}")
     verdict = {"n": n, "d": d, "D": D}
     if np.linalg.matrix_rank(key) < d:
         X = np.zeros((n, d))
@@ -98,12 +108,12 @@ def check_universal(
         return _counterexample(key, X, np.zeros((n, d)), visited=1, gap=_Gap(), reason="A has rank below d", **verdict)
     basis, working = _standard_form(key)
     orders = np.array(list(permutations(range(n))))
-    gap, visited = _Gap(), 0
-    stack = list(_roots(n, d, orders))
-    while stack:
-        space = stack.pop()
-        if visited == budget:
-            reason = f"not decided within {budget:,} subspaces"
+    gap, visited, deadline = _Gap(), 0, monotonic() + seconds
+    roots = _roots(n, d, orders)
+    stack: list[_Subspace] = []
+    while space := stack.pop() if stack else next(roots, None):
+        if visited == budget or monotonic() > deadline:
+            reason = f"not decided within {visited:,} subspaces"
             return Universality(None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
         visited += 1
         if progress and visited % 256 == 0:
@@ -118,6 +128,15 @@ def check_universal(
     return Universality(True if gap.safe else None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
 
 
+def within_reach(n: int, d: int) -> bool:
+    """Are n rows of d columns few enough that one step, comparing n! null spaces, takes seconds?"""
+    return n <= MAX_ROWS and d <= _largest_width(n)
+
+
+def _largest_width(n: int) -> int:
+    return int((MAX_STEP / factorial(n) ** 2) ** (1 / 3)) // max(n - 1, 1)
+
+
 def _standard_form(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """V⁻¹ and [I | Ã]: A up to V⁻¹ from the left and the order and length of its columns (Proposition 3.5)."""
     d = len(key)
@@ -130,7 +149,9 @@ def _standard_form(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _roots(n: int, d: int, orders: np.ndarray) -> Iterator[_Subspace]:
-    """After the columns of I: y_1 = x_1, y_k = Π_k x_k, with Π_2 once a conjugacy class; column sums are 0."""
+    """After the columns of I: y_1 = x_1, y_k = Π_k x_k, with Π_2 once a conjugacy class; column sums are 0. Lazily:
+    there are n!^(d−2) times as many as classes.
+    """
     centred = scipy.linalg.helmert(n).T / np.sqrt(2)  # [n, n − 1], so that (x, Πx) has length 1
     second = _class_representatives(n) if d > 1 else []
     for rest in product(second, *[orders] * (d - 2)) if d > 1 else [()]:

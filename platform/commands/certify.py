@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=300, help="steps of gradient search, each way (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of pairs, keys and weights (default 0)")
     parser.add_argument("--budget", type=int, default=20_000, help="subspaces to try for universality (default 20000)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="time for universality, each key (default 120)")
     parser.add_argument("--minimal", action="store_true", help="find the smallest universal D for generic keys")
     parser.add_argument("--picture", metavar="FILE", help="draw the ratios of several methods (PNG or SVG)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         options["key"] = parse_key(args.key, args.d, n, args.seed)
     readout = build(method, d=args.d, max_nodes=n, seed=args.seed, **options)
     with progress_bar(f"certifying {method}", "steps") as progress:
-        certificate = certify(readout, n, args.samples, args.steps, args.seed, args.budget, progress)
+        certificate = certify(readout, n, args.samples, args.steps, args.seed, args.budget, args.seconds, progress)
     contradictions = certificate.contradictions(readout)
     if args.json:
         print_json({"method": method} | _document(certificate) | {"contradictions": contradictions})
@@ -153,8 +154,10 @@ def _show(method: str, readout: Readout, certificate: Certificate, contradiction
     if certificate.universality:
         facts.add_row("[bold]universal[/bold]", _universal(certificate.universality))
     out.print(facts)
-    if certificate.collision and certificate.n * certificate.d <= 40:
+    if certificate.collision and certificate.n <= 8 and certificate.d <= 3:
         _show_matrices(certificate.collision.X, certificate.collision.Y)
+    elif certificate.collision:
+        out.print("The two matrices are in the output of --json.")
     for contradiction in contradictions:
         err.print(f"permlab certify: the search refutes what {method} states: {contradiction}", markup=False)
 
@@ -200,7 +203,9 @@ def _minimal(args: argparse.Namespace) -> int:
         columns = full_spark(args.d, min(most, 8 * args.d * n), args.seed)
         with progress_bar(f"n = {n}", "subspaces") as progress:
             for D in range(args.d, columns.size(1) + 1):
-                result = check_universal(columns[:, :D], n, args.budget, lambda seen: progress(seen, None))
+                result = check_universal(
+                    columns[:, :D], n, args.budget, args.seconds, lambda seen: progress(seen, None)
+                )
                 if result.universal is not False:
                     break
                 below = result

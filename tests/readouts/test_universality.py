@@ -153,6 +153,7 @@ def test_a_small_budget_is_admitted() -> None:
     assert result.universal is None and not result.decided
     assert "not decided within 300 subspaces" in result.reason
     assert seen == [256]
+    assert check_universal(keys.full_spark(3, 13), 3, seconds=-1).reason == "not decided within 0 subspaces"
 
 
 def test_numbers_too_close_to_call_are_admitted() -> None:
@@ -161,7 +162,14 @@ def test_numbers_too_close_to_call_are_admitted() -> None:
     assert result.universal is None and result.reason == "ranks too close to call"
 
 
-@pytest.mark.parametrize(("n", "message"), [(0, "n is 0"), (7, "n is 7.*1 ≤ n ≤ 6")])
-def test_sizes_out_of_reach_are_refused(n: int, message: str) -> None:
+@pytest.mark.parametrize(
+    ("n", "d", "message"), [(0, 2, "n is 0"), (7, 2, "n is 7.*1 ≤ n ≤ 6"), (6, 9, "d must be at most 5 for n = 6")]
+)
+def test_sizes_out_of_reach_are_refused(n: int, d: int, message: str) -> None:
     with pytest.raises(ReadoutError, match=message):
-        check_universal(keys.identity_plus_ones(2), n)
+        check_universal(keys.identity_plus_ones(d), n)
+
+
+def test_many_columns_do_not_need_much_memory() -> None:
+    assert check_universal(keys.identity_plus_ones(12), 3).universal is False  # 3 · 6¹⁰ roots, taken one by one
+    assert check_universal(keys.full_spark(12, 40), 3, budget=50).universal is None
