@@ -6,6 +6,10 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.errors import DataUsageError
+from permlab.readouts.names import check_name
+
 RESULT_VERSION = 1  # raise it when a change of the code changes numbers
 Activation = Literal["relu", "tanh", "elu", "none"]
 
@@ -68,17 +72,11 @@ class RunSettings(Settings):
     @field_validator("method")
     @classmethod
     def _known_method(cls, method: str) -> str:
-        from permlab.readouts.catalogue import entry
-
-        entry(method)
-        return method
+        return check_name(method)
 
     @field_validator("dataset")
     @classmethod
     def _known_dataset(cls, dataset: str) -> str:
-        from permlab.datasets.catalogue import parse_name
-        from permlab.datasets.errors import DataUsageError
-
         try:
             return parse_name(dataset).text
         except DataUsageError as error:

@@ -39,9 +39,13 @@ class Record:
         result = read_json(self.folder / "result.json")
         return result if result and result["status"] == FINISHED else None
 
+    def forget(self) -> None:
+        """As if it had never run; what MLflow has of it stays there."""
+        for path in (*self.folder.glob("delivered-*.json"), self.folder / "checkpoint.pt", self.folder / "result.json"):
+            path.unlink(missing_ok=True)
+
     def start(self) -> None:
         settings, manifest = self.trial.settings, self.trial.store.manifest
-        self.folder.mkdir(parents=True, exist_ok=True)
         for old in ("result.json", "history.jsonl", "error.txt"):
             (self.folder / old).unlink(missing_ok=True)
         tags = {

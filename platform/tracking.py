@@ -1,14 +1,16 @@
-"""MLflow: delivers what runs wrote to disk. The only file that knows MLflow.
+"""MLflow: delivers what runs and sweeps wrote to disk. The only file that knows MLflow.
 
-Delivery is idempotent and resumes where it stopped; `delivered.json` beside a run says how far it came. While a run
-trains, a courier (`python -m permlab.platform.tracking FOLDER`) delivers from a process of its own: no server, slow
-or dead, can hold the training up.
+Delivery is idempotent and resumes where it stopped; `delivered-*.json` beside a run says how far it came. A courier
+(`python -m permlab.platform.tracking FOLDER`) delivers from a process of its own while a run or a sweep is under way:
+no server, slow or dead, can hold the training up, and an SQLite store has one writer a sweep.
 """
 
+import hashlib
 import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from permlab.platform.curves import draw_curves
 from permlab.platform.json_files import read_json, write_json
 
 METRICS_A_CALL, PARAMS_A_CALL, DIGEST_LENGTH = 1000, 100, 36  # MLflow's limits
-ARTIFACTS = ("config.yaml", "curves.png", "predictions.parquet", "weights.pt", "run.json", "result.json", "error.txt")
-PAUSE = 5.0  # seconds between two deliveries of a running run
+CELL_FILES = ("config.yaml", "curves.png", "predictions.parquet", "weights.pt", "run.json", "result.json", "error.txt")
+SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md")
+PAUSE = 5.0  # seconds between two deliveries of what is running
 
 
 def tracking_uri(runs: Path) -> str:
@@ -36,19 +39,77 @@ def connect(runs: Path) -> Any:
     logging.getLogger("alembic").setLevel(logging.ERROR)
     from mlflow import MlflowClient
 
-    return MlflowClient(tracking_uri(runs))
+    uri = tracking_uri(runs)
+    if uri.startswith("sqlite"):
+        _write_ahead()
+    return MlflowClient(uri)
+
+
+def _write_ahead() -> None:
+    """SQLite with a write-ahead log: readers (the dashboard) and the writer do not wait for one another."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def _pragma(connection: Any, record: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA busy_timeout=30000")
+        cursor.close()
 
 
 class Delivery:
-    """One run's way into MLflow."""
+    """One folder's way into one experiment of one store; subclasses say what of it is delivered."""
 
-    def __init__(self, folder: Path, client: Any) -> None:
-        self.folder, self.client = folder, client
+    def __init__(self, folder: Path, client: Any, experiment: str, tags: dict[str, str]) -> None:
+        self.folder, self.client, self.experiment, self.tags = folder, client, experiment, tags
+        where = hashlib.sha256(f"{client.tracking_uri} {experiment}".encode()).hexdigest()[:10]
+        self.path = folder / f"delivered-{where}.json"
+        self.state = read_json(self.path) or {"run_id": None, "epoch": 0, "status": None}
+
+    def create(self, name: str, started: float, tags: dict[str, str], params: dict[str, str]) -> None:
+        from mlflow.entities import Param
+
+        created = self.client.create_run(
+            experiment_id(self.client, self.experiment),
+            start_time=int(started * 1000),
+            tags=tags | self.tags,
+            run_name=name,
+        )
+        entries = [Param(key, value[:6000]) for key, value in params.items()]
+        for first in range(0, len(entries), PARAMS_A_CALL):
+            self.client.log_batch(created.info.run_id, params=entries[first : first + PARAMS_A_CALL])
+        self.save(run_id=created.info.run_id)
+
+    def finish(self, status: str, ended: float, files: Sequence[str]) -> None:
+        for name in files:
+            if (self.folder / name).exists():
+                self.client.log_artifact(self.state["run_id"], str(self.folder / name))
+        self.client.set_terminated(self.state["run_id"], status, int(ended * 1000))
+        self.save(status=status)
+
+    def go_on(self) -> None:
+        """What had ended is running again."""
+        self.client.update_run(self.state["run_id"], status="RUNNING")
+        self.save(status=None)
+
+    def save(self, **changes: Any) -> None:
+        self.state |= changes
+        write_json(self.path, self.state)
+
+
+class CellDelivery(Delivery):
+    """A run: itself, its epochs, and at its end artifacts and status."""
+
+    def __init__(
+        self, folder: Path, client: Any, experiment: str | None = None, tags: dict[str, str] | None = None
+    ) -> None:
         run = read_json(folder / "run.json")
         if run is None:
             raise FileNotFoundError(folder / "run.json")
         self.run = run
-        self.state = read_json(folder / "delivered.json") or {"run_id": None, "epoch": 0, "status": None}
+        super().__init__(folder, client, experiment or run["experiment"], tags or {})
 
     @property
     def complete(self) -> bool:
@@ -56,33 +117,23 @@ class Delivery:
         return bool(result and self.state["status"] == result["status"])
 
     def advance(self) -> None:
-        """Deliver all that is new: the run itself, epochs, and at its end artifacts and status."""
+        """Deliver all that is new."""
+        result = read_json(self.folder / "result.json")
         if self.state["run_id"] is None:
-            self._create()
-        elif self.state["status"] and not (self.folder / "result.json").exists():  # it goes on
-            self.client.update_run(self.state["run_id"], status="RUNNING")
-            self._save(status=None)
+            self.create(self.run["name"], self.run["started"], self.run["tags"], self.run["params"])
+            self._dataset()
+        elif self.state["status"] and not result:
+            self.go_on()
         history = read_history(self.folder)
         self._metrics([entry for entry in history if entry["epoch"] > self.state["epoch"]])
-        result = read_json(self.folder / "result.json")
-        if result and not self.complete:
-            self._finish(result, history)
+        if result and self.state["status"] != result["status"]:
+            draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
+            self.finish(result["status"], result["ended"], CELL_FILES)
 
-    def end(self, status: str) -> None:
-        self.client.set_terminated(self.state["run_id"], status)
-        self._save(status=status)
+    def _dataset(self) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    def _create(self) -> None:
-        from mlflow.entities import Dataset, DatasetInput, InputTag, Param
-
-        run = self.run
-        started = int(run["started"] * 1000)
-        created = self.client.create_run(self._experiment(), start_time=started, tags=run["tags"], run_name=run["name"])
-        run_id = created.info.run_id
-        params = [Param(key, value[:6000]) for key, value in run["params"].items()]
-        for first in range(0, len(params), PARAMS_A_CALL):
-            self.client.log_batch(run_id, params=params[first : first + PARAMS_A_CALL])
-        data = run["dataset"]
+        data = self.run["dataset"]
         dataset = Dataset(
             name=data["name"],
             digest=data["digest"][:DIGEST_LENGTH],
@@ -90,23 +141,8 @@ class Delivery:
             source=json.dumps({"name": data["name"], "digest": data["digest"]}),
             profile=json.dumps({"graphs": data["graphs"]}),
         )
-        self.client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])])
-        self._save(run_id=run_id)
-
-    def _experiment(self) -> str:
-        from mlflow.exceptions import MlflowException
-
-        name = self.run["experiment"]
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
-            uri = self.client.tracking_uri
-            local = uri.startswith("sqlite:///")
-            location = str(Path(uri.removeprefix("sqlite:///")).parent / "artifacts" / name) if local else None
-            try:
-                return str(self.client.create_experiment(name, artifact_location=location))
-            except MlflowException:  # somebody else was quicker
-                found = self.client.get_experiment_by_name(name)
-        return str(found.experiment_id)
+        inputs = [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])]
+        self.client.log_inputs(self.state["run_id"], inputs)
 
     def _metrics(self, entries: list[dict[str, Any]]) -> None:
         from mlflow.entities import Metric
@@ -121,20 +157,72 @@ class Delivery:
         for first in range(0, len(metrics), METRICS_A_CALL):
             self.client.log_batch(self.state["run_id"], metrics=metrics[first : first + METRICS_A_CALL])
         if entries:
-            self._save(epoch=entries[-1]["epoch"])
+            self.save(epoch=entries[-1]["epoch"])
 
-    def _finish(self, result: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        run_id = self.state["run_id"]
-        draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
-        for name in ARTIFACTS:
-            if (self.folder / name).exists():
-                self.client.log_artifact(run_id, str(self.folder / name))
-        self.client.set_terminated(run_id, result["status"], int(result["ended"] * 1000))
-        self._save(status=result["status"])
 
-    def _save(self, **changes: Any) -> None:
-        self.state |= changes
-        write_json(self.folder / "delivered.json", self.state)
+class SweepDelivery(Delivery):
+    """A sweep: the parent run, its cells as children, and at its end plan and results."""
+
+    def __init__(self, folder: Path, client: Any) -> None:
+        self.cells_folder = folder.parent.parent / "cells"
+        self.waiting: dict[str, CellDelivery | None] = {}
+        super().__init__(folder, client, folder.name, {"permlab.sweep": folder.name})
+        for cell in (read_json(folder / "plan.json") or {"cells": []})["cells"]:
+            self.waiting[cell["key"]] = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return read_json(self.folder / "sweep.json") or {}
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.document.get("status") and self.state["status"] == self.document["status"])
+
+    def advance(self) -> None:
+        """Deliver all that is new of the sweep and of its cells."""
+        document = self.document
+        if self.state["run_id"] is None:
+            self.create(self.folder.name, document["started"], {}, document["params"])
+        elif self.state["status"] and not document.get("status"):
+            self.go_on()
+        for key in list(self.waiting):
+            delivery = self.waiting[key] or self._cell(key)
+            if delivery:
+                delivery.advance()
+                if delivery.complete:
+                    del self.waiting[key]
+        if document.get("status"):
+            self.finish(document["status"], document["ended"], SWEEP_FILES)
+
+    def _cell(self, key: str) -> CellDelivery | None:
+        folder = self.cells_folder / key
+        if not (folder / "run.json").exists():
+            return None
+        tags = self.tags | {"mlflow.parentRunId": self.state["run_id"]}
+        self.waiting[key] = CellDelivery(folder, self.client, self.experiment, tags)
+        return self.waiting[key]
+
+    def abandon(self) -> None:
+        """Its driver died: nothing that was under way is running any more."""
+        for delivery in [self, *self.waiting.values()]:
+            if delivery and delivery.state["run_id"] and delivery.state["status"] is None:
+                delivery.client.set_terminated(delivery.state["run_id"], "KILLED")
+                delivery.save(status="KILLED")
+
+
+def experiment_id(client: Any, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        uri = client.tracking_uri
+        local = uri.startswith("sqlite:///")
+        location = str(Path(uri.removeprefix("sqlite:///")).parent / "artifacts" / name) if local else None
+        try:
+            return str(client.create_experiment(name, artifact_location=location))
+        except MlflowException:  # somebody else was quicker
+            found = client.get_experiment_by_name(name)
+    return str(found.experiment_id)
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
@@ -147,20 +235,22 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     return list({entry["epoch"]: entry for entry in entries}.values())
 
 
-def follow(folder: Path) -> None:
-    """Deliver a run while it trains, until it ends; if its process dies, mark it as killed."""
-    parent = os.getppid()
-    delivery = Delivery(folder, connect(folder.parent.parent))
-    while not delivery.complete:
-        delivery.advance()
-        if delivery.complete:
-            break
-        if os.getppid() != parent and not (folder / "result.json").exists():
-            delivery.end("KILLED")
-            break
-        deadline = time.monotonic() + PAUSE
-        while time.monotonic() < deadline and os.getppid() == parent and not (folder / "result.json").exists():
-            time.sleep(0.05)
+def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:
+    """What has ended and is not, or not wholly, in the store: single runs, and sweeps with their cells."""
+    client = connect(runs)
+    in_sweeps: set[str] = set()
+    waiting: list[CellDelivery | SweepDelivery] = []
+    for path in sorted(runs.glob("sweeps/*/sweep.json")):
+        sweep = SweepDelivery(path.parent, client)
+        in_sweeps |= set(sweep.waiting)
+        if not sweep.complete and sweep.document.get("status"):
+            waiting.append(sweep)
+    for path in sorted(runs.glob("cells/*/result.json")):
+        if path.parent.name not in in_sweeps:
+            cell = CellDelivery(path.parent, client)
+            if not cell.complete:
+                waiting.append(cell)
+    return waiting
 
 
 def download_artifacts(run_id: str, runs: Path) -> Path:
@@ -174,6 +264,33 @@ def download_artifacts(run_id: str, runs: Path) -> Path:
     except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
         reason = str(error).splitlines()[0][:200]
         raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
+
+
+def follow(folder: Path) -> None:
+    """Deliver a run or a sweep while it is under way; if its process dies, mark what was running as killed."""
+    parent = os.getppid()
+    client = connect(folder.parent.parent)
+    is_sweep = folder.parent.name == "sweeps"
+    delivery = SweepDelivery(folder, client) if is_sweep else CellDelivery(folder, client)
+    ended = folder / ("sweep.json" if is_sweep else "result.json")
+
+    def over() -> bool:
+        return bool((read_json(ended) or {}).get("status"))
+
+    while True:
+        delivery.advance()
+        if delivery.complete:
+            return
+        if os.getppid() != parent and not over():
+            if isinstance(delivery, SweepDelivery):
+                delivery.abandon()
+            else:
+                delivery.client.set_terminated(delivery.state["run_id"], "KILLED")
+                delivery.save(status="KILLED")
+            return
+        deadline = time.monotonic() + PAUSE
+        while time.monotonic() < deadline and os.getppid() == parent and not over():
+            time.sleep(0.05)
 
 
 if __name__ == "__main__":

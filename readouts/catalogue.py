@@ -5,7 +5,6 @@ build("ordering", d=10, max_nodes=29) build("kernels", d=10, max_nodes=29, kerne
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -14,6 +13,7 @@ from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
+from permlab.readouts.names import check_name
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.set2set import Set2Set
 from permlab.readouts.sorting import Ordering, ReducedOrdering
@@ -47,8 +47,6 @@ def _degree(d: int, N: int, seed: int) -> dict[str, Any]:
     return {"in_channels": d, "degree": N}
 
 
-PAPER_METHODS = ("ordering", "kernels", "identity", "augment", "sum", "sort", "set2set")
-
 CATALOGUE: dict[str, Entry] = {
     "ordering": Entry(Ordering, _bounded),
     "kernels": Entry(GaussianKernels, _seeded),
@@ -70,11 +68,7 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def entry(method: str) -> Entry:
-    if method not in CATALOGUE:
-        near = get_close_matches(method, CATALOGUE, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ReadoutError(f"unknown readout {method!r}: {hint}choose from {', '.join(CATALOGUE)}")
-    return CATALOGUE[method]
+    return CATALOGUE[check_name(method)]
 
 
 def build(method: str, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Readout:

@@ -7,9 +7,8 @@ permlab deliver runs=DIR
 import argparse
 from pathlib import Path
 
-from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.console import out, print_json, progress_bar
 from permlab.platform.errors import ConfigError, RunError
-from permlab.platform.json_files import read_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,28 +33,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def deliver_all(runs: Path) -> list[str]:
-    """Deliver every ended run that tracking does not have; returns their names."""
-    from permlab.platform.tracking import Delivery, connect, tracking_uri
+    """Deliver every run and sweep that has ended and tracking does not have; returns their keys and names."""
+    from permlab.platform.tracking import tracking_uri, undelivered
 
-    waiting = [path.parent for path in sorted(runs.glob("cells/*/result.json")) if _waits(path.parent)]
     names: list[str] = []
-    if not waiting:
+    if not runs.is_dir():
         return names
     try:
-        client = connect(runs)
+        waiting = undelivered(runs)
         with progress_bar("delivering", "runs") as report:
-            for folder in waiting:
-                delivery = Delivery(folder, client)
+            for delivery in waiting:
                 delivery.advance()
-                names.append(delivery.run["name"])
+                names.append(delivery.folder.name)
                 report(len(names), len(waiting))
     except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
         reason = str(error).splitlines()[0][:200]
-        err.print(f"{len(names)} of {len(waiting)} runs delivered", markup=False)
         raise RunError(f"{tracking_uri(runs)} cannot be reached: {reason}") from None
     return names
-
-
-def _waits(folder: Path) -> bool:
-    result, delivered = read_json(folder / "result.json"), read_json(folder / "delivered.json")
-    return bool(result and (delivered is None or delivered["status"] != result["status"]))

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from permlab.platform.console import out, print_json
-from permlab.readouts.catalogue import CATALOGUE, PAPER_METHODS
+from permlab.readouts.catalogue import CATALOGUE
+from permlab.readouts.names import PAPER_METHODS
 
 STYLE: dict[str, Any] = {"box": None, "pad_edge": False, "header_style": "bold"}
 

@@ -12,7 +12,7 @@ A run that was stopped or killed goes on from its checkpoint; one that is done i
 import argparse
 import subprocess
 import sys
-import traceback
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -44,45 +44,27 @@ def run(args: argparse.Namespace) -> int:
 
 
 def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
-    """Run the cell, or give its stored result; returns the document of result.json."""
+    """Run the cell with a bar, and a courier to MLflow beside it."""
+    from permlab.platform.cell import run_cell
     from permlab.platform.epoch_bar import EpochBar
-    from permlab.platform.errors import RunError, RunStopped
-    from permlab.platform.record import FAILED, KILLED, Record
-    from permlab.platform.signals import stop_on_signal
-    from permlab.platform.trial import Trial
 
     build_if_missing(settings.dataset)
-    trial = Trial.prepare(settings)
-    record = Record(trial)
-    if fresh:
-        for name in ("checkpoint.pt", "delivered.json", "result.json"):
-            (trial.folder / name).unlink(missing_ok=True)
-    if done := record.finished:
-        err.print(f"{settings.name} is done already ({trial.folder}); --fresh runs it again", markup=False)
-        return done
-    record.start()
-    courier = _send_courier(str(trial.folder)) if settings.track else None
+    couriers = []
+
+    def send(folder: Path) -> None:
+        if settings.track:
+            couriers.append(_send_courier(str(folder)))
+
+    def tell(folder: Path) -> None:
+        err.print(f"{settings.name} is done already ({folder}); --fresh runs it again", markup=False)
+
     bar = EpochBar(settings.name, settings.train.epochs)
     try:
-        with stop_on_signal() as stop_signal:
-            result = trial.run(callbacks=[bar], on_epoch=record.epochs, stop_signal=stop_signal)
-        document = record.finish(result)
-    except RunStopped as stopped:
-        record.end(KILLED, str(stopped))
-        raise
-    except KeyboardInterrupt:
-        record.end(KILLED, "interrupted")
-        raise
-    except Exception as error:
-        record.end(FAILED, str(error), traceback.format_exc())
-        if isinstance(error, RunError):
-            raise RunError(f"{settings.name}: {error}") from None
-        raise
+        return run_cell(settings, fresh=fresh, callbacks=[bar], on_start=send, on_known=tell)
     finally:
         bar.progress.stop()
-        if courier:
+        for courier in couriers:
             _await_courier(courier)
-    return document
 
 
 def _send_courier(folder: str) -> subprocess.Popen[str]:

@@ -11,7 +11,7 @@ from permlab.platform.config import RunSettings
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.settings import read_settings
 from permlab.platform.trial import Result, Trial
-from permlab.readouts.catalogue import PAPER_METHODS
+from permlab.readouts.names import PAPER_METHODS
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
 

@@ -1,13 +1,14 @@
 import pytest
 import torch
 
-from permlab.readouts.catalogue import CATALOGUE, PAPER_METHODS, build
+from permlab.readouts.catalogue import CATALOGUE, build
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.names import NAMES, PAPER_METHODS
 from permlab.readouts.pooling import Identity
 
 
 def test_the_papers_seven_come_first() -> None:
-    assert tuple(CATALOGUE)[:7] == PAPER_METHODS
+    assert tuple(CATALOGUE) == NAMES and NAMES[:7] == PAPER_METHODS
 
 
 def test_augment_is_the_identity_readout() -> None:

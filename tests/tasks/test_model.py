@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from permlab.datasets.store import GraphStore
-from permlab.readouts.catalogue import PAPER_METHODS, build
+from permlab.readouts.catalogue import build
+from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
 

@@ -1,0 +1,52 @@
+"""Run one cell and record it: what `permlab train` and every cell of a sweep do."""
+
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from filelock import FileLock
+
+from permlab.platform.config import RunSettings
+from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.record import FAILED, KILLED, Record
+from permlab.platform.signals import stop_on_signal
+from permlab.platform.trial import Trial
+
+
+def run_cell(
+    settings: RunSettings,
+    *,
+    fresh: bool = False,
+    callbacks: Iterable[pl.Callback] = (),
+    on_start: Callable[[Path], None] = lambda folder: None,
+    on_known: Callable[[Path], None] = lambda folder: None,
+) -> dict[str, Any]:
+    """Run the cell, or give its stored result; returns the document of result.json.
+
+    One process at a time works on a cell. What ends a run before its time is recorded, and raised.
+    """
+    trial = Trial.prepare(settings)
+    trial.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(trial.folder / ".lock"):
+        record = Record(trial)
+        if fresh:
+            record.forget()
+        if done := record.finished:
+            on_known(trial.folder)
+            return done
+        record.start()
+        on_start(trial.folder)
+        try:
+            with stop_on_signal() as stop_signal:
+                result = trial.run(callbacks=callbacks, on_epoch=record.epochs, stop_signal=stop_signal)
+            return record.finish(result)
+        except (RunStopped, KeyboardInterrupt) as stopped:
+            record.end(KILLED, str(stopped) or "interrupted")
+            raise
+        except Exception as error:
+            record.end(FAILED, str(error), traceback.format_exc())
+            if isinstance(error, RunError):
+                raise RunError(f"{settings.name}: {error}") from None
+            raise

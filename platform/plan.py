@@ -1,0 +1,94 @@
+"""What a sweep has to do: its cells, which of them are done, and what the rest will cost."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from permlab.datasets.cache import folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.manifest import Manifest, read_manifest
+from permlab.platform.config import RunSettings, cell_key
+from permlab.platform.json_files import read_json
+
+# Microseconds a node and epoch, fixed and times d, measured on one core; a first guess until cells have been timed.
+COST = {
+    "sum": (2.1, 0.02),
+    "kernels": (4.0, 0.02),
+    "set2set": (6.0, 0.05),
+    "identity": (1.5, 0.30),
+    "augment": (1.5, 0.30),
+    "sort": (1.5, 0.35),
+    "ordering": (1.0, 0.40),
+}
+OTHER_COST = (5.0, 0.5)
+
+
+@dataclass
+class Cell:
+    """A planned cell."""
+
+    settings: RunSettings
+    key: str
+    seconds: float  # expected
+    result: dict[str, Any] | None = None  # if it is done
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.settings.runs) / "cells" / self.key
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What plan.json says of it."""
+        names = ("dataset", "method", "d", "seed")
+        facts = {name: getattr(self.settings, name) for name in names}
+        return {"key": self.key, "name": self.settings.name} | facts | {"expected_seconds": round(self.seconds, 1)}
+
+
+def manifest_of(dataset: str) -> Manifest:
+    name = parse_name(dataset)
+    return read_manifest(folder_of(name), name.text)
+
+
+def make_plan(cells: list[RunSettings]) -> list[Cell]:
+    """All cells, the longest first; their data sets are built."""
+    manifests = {dataset: manifest_of(dataset) for dataset in {cell.dataset for cell in cells}}
+    timed = measured_costs(Path(cells[0].runs))
+    plan = []
+    for settings in cells:
+        manifest = manifests[settings.dataset]
+        cell = Cell(settings, cell_key(settings, manifest.digest), expected_seconds(settings, manifest, timed))
+        result = read_json(cell.folder / "result.json")
+        cell.result = result if result and result["status"] == "FINISHED" else None
+        plan.append(cell)
+    return sorted(plan, key=lambda cell: -cell.seconds)
+
+
+def measured_costs(runs: Path) -> dict[tuple[str, str, int], float]:
+    """Seconds an epoch by (dataset, method, d): the median over the finished cells in the runs folder."""
+    found = defaultdict(list)
+    for path in runs.glob("cells/*/result.json"):
+        result = read_json(path)
+        if result and result["status"] == "FINISHED" and result["epochs"]:
+            found[result["dataset"], result["method"], result["d"]].append(result["seconds"] / result["epochs"])
+    return {kind: median(seconds) for kind, seconds in found.items()}
+
+
+def expected_seconds(settings: RunSettings, manifest: Manifest, timed: dict[tuple[str, str, int], float]) -> float:
+    epochs = settings.train.epochs
+    kind = (settings.dataset, settings.method, settings.d)
+    if kind in timed:
+        return timed[kind] * epochs
+    fixed, slope = COST.get(settings.method, OTHER_COST)
+    return epochs * manifest.nodes * (1 + settings.permutations) * (fixed + slope * settings.d) * 1e-6
+
+
+def wall_clock(plan: list[Cell], slots: int) -> float:
+    """Seconds that the unfinished cells take, `slots` at a time, the longest first."""
+    ends = [0.0] * max(1, slots)
+    for cell in plan:
+        if cell.result is None:
+            soonest = min(range(len(ends)), key=ends.__getitem__)
+            ends[soonest] += cell.seconds
+    return max(ends)
