@@ -3,6 +3,7 @@
 The driver holds nothing that is not stored: killed and started again, it plans anew from what lies on disk.
 """
 
+import logging
 import os
 import shutil
 import socket
@@ -48,7 +49,8 @@ class Progress:
 def cluster(address: str | None) -> Iterator[int]:
     """Join the cluster at `address` (or RAY_ADDRESS), else start Ray on this machine; yields the number of nodes."""
     address = address or os.environ.get("RAY_ADDRESS")
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address and (Path("~/.ray/auth_token").expanduser().exists() or "RAY_AUTH_TOKEN" in os.environ):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sees to it itself
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address and address not in ("auto", "local"):
         _reach(address)
@@ -57,7 +59,7 @@ def cluster(address: str | None) -> Iterator[int]:
             address=address or "local",
             include_dashboard=False if not address else None,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
             namespace="permlab",
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -164,13 +166,13 @@ def run_cells(
     """
     progress = Progress(len(cells))
     resources = sweep.resources
-    task = ray.remote(_execute).options(
+    task: Any = ray.remote(
         num_cpus=resources.cpus,
         num_gpus=resources.gpus,
         max_retries=sweep.retries,
-        max_calls=0,
+        max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many a cell
         scheduling_strategy="SPREAD",
-    )
+    )(_execute)
     runs = Path(sweep.runs).resolve()
     sentinel = f".shared-{uuid.uuid4().hex}"
     runs.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,11 @@
+"""What a worker of a sweep calls. Torch and Lightning are imported there, once, and stay for its later cells."""
+
+from typing import Any
+
+from permlab.platform.config import RunSettings
+
+
+def run_cell_quietly(settings: RunSettings) -> dict[str, Any]:
+    from permlab.platform.cell import run_cell
+
+    return run_cell(settings)

@@ -1,0 +1,188 @@
+"""Run a grid: every combination of dataset × method × d × seed.
+
+  permlab sweep quick method=[sum,sort,ordering] d=[1,10] seed=[0,1]
+  permlab sweep paper-proteins seed=[0,1,2,3,4] --address auto
+
+Words are recipes, YAML files and key=value; dataset, method, d and seed may be lists. The same command goes on where
+it was stopped or killed: finished cells are not run again.
+
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from permlab.platform.building import build_if_missing
+from permlab.platform.console import err, out, print_json
+from permlab.platform.grid import SweepSettings
+from permlab.platform.json_files import read_json, write_json
+from permlab.platform.settings import describe, read_settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    keys = describe(SweepSettings)
+    width = max(len(key) for key, _, _ in keys)
+    lines = [f"  {key:<{width}}  {what} ({'none' if value is None else value})" for key, value, what in keys]
+    parser.description = "\n".join([f"{parser.description}settings:", *lines])
+    parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
+    parser.add_argument("--address", help="Ray cluster to use (default: RAY_ADDRESS, else Ray on this machine)")
+    parser.add_argument("--plan", action="store_true", help="show the plan and stop")
+    parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = read_settings(SweepSettings, args.words)
+    return sweep(settings, args.address, plan_only=args.plan, as_json=args.json)
+
+
+def sweep(settings: SweepSettings, address: str | None, *, plan_only: bool = False, as_json: bool = False) -> int:
+    """Plan, run, report; returns the exit code."""
+    from permlab.platform.cell_task import run_cell_quietly
+    from permlab.platform.plan import make_plan
+
+    for dataset in settings.dataset:
+        build_if_missing(dataset)
+    plan = make_plan(settings.cells())
+    todo = [cell for cell in plan if cell.result is None]
+    if plan_only:
+        return _show_plan(plan, as_json)
+    folder = Path(settings.runs) / "sweeps" / settings.name
+    _open(folder, settings, plan)
+    code, message = 0, ""
+    try:
+        if todo:
+            code, message = execute(settings, plan, run_cell_quietly, folder, address)
+    except BaseException:
+        _close(folder, "FAILED")
+        raise
+    return _report(settings, plan, folder, code, message, as_json)
+
+
+def execute(
+    settings: SweepSettings, plan: list[Any], runner: Any, folder: Path, address: str | None
+) -> tuple[int, str]:
+    """Run what is left of the plan; exit code, and what to say about it."""
+    from permlab.platform.live import SweepView, clock
+    from permlab.platform.plan import wall_clock
+    from permlab.platform.signals import stop_on_signal
+    from permlab.platform.sweep import Progress, cluster, refuse_sqlite, run_cells, slots
+    from permlab.platform.tracking import tracking_uri
+
+    todo = [cell for cell in plan if cell.result is None]
+    work = sum(cell.seconds for cell in todo)
+    with cluster(address) as nodes:
+        if settings.track:
+            refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
+        room = slots(settings.resources)
+        done = len(plan) - len(todo)
+        err.print(
+            f"{settings.name}: {len(plan)} cells, {done} done already, {len(todo)} to run, {room} at a time on "
+            f"{nodes} node{'s' * (nodes > 1)}; about {clock(wall_clock(plan, room))}",
+            markup=False,
+        )
+        courier = _send_courier(folder) if settings.track else None
+        with SweepView(settings.name, len(todo)) as view, stop_on_signal() as stop_signal:
+
+            def show(progress: Progress) -> None:
+                view.update(progress, sum(cell.seconds for cell in todo if cell.result is None), work)
+
+            progress = run_cells(settings, todo, runner, show, stop_signal)
+            stopped = stop_signal()
+    gave_up = progress.failed > settings.max_failed
+    _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
+    if courier:
+        _await_courier(courier)
+    if stopped:
+        return 128 + stopped, "stopped; the same command goes on from the checkpoints"
+    if gave_up:
+        return 1, f"gave up after {progress.failed} failed cells (max_failed={settings.max_failed})"
+    return (1, f"{progress.failed} cells failed; the same command tries them again") if progress.failed else (0, "")
+
+
+def _open(folder: Path, settings: SweepSettings, plan: list[Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+    write_json(folder / "plan.json", {"cells": [cell.row for cell in plan]})
+    before = read_json(folder / "sweep.json") or {}
+    params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
+    started = before.get("started", time.time())
+    write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
+
+
+def _close(folder: Path, status: str, plan: list[Any] | None = None) -> None:
+    from permlab.platform.results import write_results
+
+    if plan is not None:
+        write_results(plan, folder)
+    document = read_json(folder / "sweep.json") or {}
+    write_json(folder / "sweep.json", document | {"status": status, "ended": time.time()})
+
+
+def _send_courier(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "permlab.platform.tracking", str(folder)]
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def _await_courier(courier: subprocess.Popen[str]) -> None:
+    try:
+        _, errors = courier.communicate(timeout=600)
+        reason = errors.strip().splitlines()[-1][:200] if courier.returncode and errors.strip() else ""
+    except subprocess.TimeoutExpired:
+        courier.kill()
+        reason = "no answer within ten minutes"
+    if courier.returncode:
+        err.print(f"not all in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
+
+
+def _show_plan(plan: list[Any], as_json: bool) -> int:
+    from rich.table import Table
+
+    if as_json:
+        print_json({"cells": [cell.row | {"finished": cell.result is not None} for cell in plan]})
+        return 0
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("cell", "data set", "expected, s", "state"):
+        table.add_column(name, justify="right" if name == "expected, s" else "left")
+    for cell in plan:
+        state = "finished" if cell.result else "to run"
+        table.add_row(cell.settings.name, cell.settings.dataset, f"{cell.seconds:.1f}", state)
+    out.print(table)
+    return 0
+
+
+def _report(settings: SweepSettings, plan: list[Any], folder: Path, code: int, message: str, as_json: bool) -> int:
+    from permlab.platform.results import results_table
+
+    in_grid_order = {cell.name: i for i, cell in enumerate(settings.cells())}
+    ordered = sorted(
+        plan, key=lambda cell: (settings.dataset.index(cell.settings.dataset), in_grid_order[cell.settings.name])
+    )
+    if code == 0 and not (read_json(folder / "sweep.json") or {}).get("status"):
+        _close(folder, "FINISHED", ordered)  # there was nothing to run
+    if as_json:
+        print_json({"name": settings.name, "exit_code": code, "cells": [_row(cell) for cell in ordered]})
+    else:
+        out.print(results_table(ordered))
+        out.print(
+            f"\nresults: {folder / 'results.csv'}; dashboard: permlab ui; cells: permlab status {settings.name}",
+            markup=False,
+        )
+    if message:
+        err.print(f"permlab sweep: {message}", markup=False)
+    return code
+
+
+def _row(cell: Any) -> dict[str, Any]:
+    result = cell.result or {}
+    return cell.row | {
+        "status": "FINISHED" if cell.result else "MISSING",
+        "metrics": result.get("metrics"),
+        "seconds": result.get("seconds"),
+    }

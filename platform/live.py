@@ -1,0 +1,62 @@
+"""How a sweep looks while it runs: a live view on a terminal, plain lines in a log."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from permlab.platform.console import err
+from permlab.platform.sweep import Progress as SweepProgress
+
+MINUTE = 60.0
+
+
+class SweepView:
+    """Cells done, running, failed, and how long it may take; `seconds_left` is asked at every drawing."""
+
+    def __init__(self, name: str, total: int) -> None:
+        self.name, self.total = name, total
+        self.started = self.said = time.monotonic()
+        self.work_done = 0.0
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=err,
+            disable=not err.is_terminal,
+            refresh_per_second=4,
+        )
+        self.task = self.bar.add_task(name, total=total, note="starting")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def update(self, progress: SweepProgress, work_left: float, work_total: float) -> None:
+        """`work_left`, `work_total`: expected seconds of the cells that are not done, and of all."""
+        elapsed = time.monotonic() - self.started
+        share = 1 - work_left / work_total if work_total else 0.0
+        left = f", about {clock(elapsed * (1 - share) / share)} left" if 0.02 < share < 1 else ""
+        note = f"cells, {progress.running} running, {progress.failed} failed{left}"
+        self.bar.update(self.task, completed=progress.finished, note=note)
+        events, progress.events = progress.events, []
+        for event in events:
+            if "failed" in event or not err.is_terminal:
+                err.print(f"{self.name}: {event}; {progress.finished} of {self.total} {note}", markup=False)
+                self.said = time.monotonic()
+        if not err.is_terminal and time.monotonic() - self.said > MINUTE:
+            err.print(f"{self.name}: {progress.finished} of {self.total} {note}", markup=False)
+            self.said = time.monotonic()
+
+
+def clock(seconds: float) -> str:
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
