@@ -8,6 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 from filelock import FileLock
 
+from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.record import FAILED, KILLED, Record
@@ -27,21 +28,22 @@ def run_cell(
 
     One process at a time works on a cell. What ends a run before its time is recorded, and raised.
     """
-    trial = Trial.prepare(settings)
-    trial.folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(trial.folder / ".lock"):
-        record = Record(trial)
+    store = GraphStore.open(settings.dataset, build_missing=True)
+    record = Record(settings, store.manifest)
+    record.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(record.folder / ".lock"):
         if fresh:
             record.forget()
         if done := record.finished:
-            on_known(trial.folder)
+            on_known(record.folder)
             return done
         record.start()
-        on_start(trial.folder)
         try:
+            trial = Trial.prepare(settings, store)
+            on_start(record.folder)
             with stop_on_signal() as stop_signal:
                 result = trial.run(callbacks=callbacks, on_epoch=record.epochs, stop_signal=stop_signal)
-            return record.finish(result)
+            return record.finish(trial, result)
         except (RunStopped, KeyboardInterrupt) as stopped:
             record.end(KILLED, str(stopped) or "interrupted")
             raise

@@ -5,7 +5,7 @@ from typing import Any
 from permlab.platform.config import RunSettings
 
 
-def run_cell_quietly(settings: RunSettings) -> dict[str, Any]:
+def run_cell_in_worker(settings: RunSettings) -> dict[str, Any]:
     from permlab.platform.cell import run_cell
 
     return run_cell(settings)

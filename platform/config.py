@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -120,3 +121,8 @@ def cell_key(settings: RunSettings, dataset_digest: str) -> str:
     fields["train"]["permutations"] = settings.permutations
     text = json.dumps([RESULT_VERSION, dataset_digest, fields], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def cell_folder(settings: RunSettings, key: str) -> Path:
+    """Where a cell keeps its checkpoint and what it leaves."""
+    return Path(settings.runs) / "cells" / key

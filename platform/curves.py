@@ -14,7 +14,7 @@ def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
 
     names = {key for entry in history for key in entry if "/" in key and not key.endswith("running_loss")}
     metrics = sorted({name.split("/")[1] for name in names}, key=lambda metric: (metric != "loss", metric))
-    if not metrics:
+    if not metrics or len(history) < 2:  # a point is no curve
         return
     figure = Figure(figsize=(4.2 * len(metrics), 3.4), layout="constrained")
     for axis, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 from permlab.datasets.cache import folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import Manifest, read_manifest
-from permlab.platform.config import RunSettings, cell_key
+from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.json_files import read_json
 
 # Microseconds a node and epoch, fixed and times d, measured on one core; a first guess until cells have been timed.
@@ -36,7 +36,7 @@ class Cell:
 
     @property
     def folder(self) -> Path:
-        return Path(self.settings.runs) / "cells" / self.key
+        return cell_folder(self.settings, self.key)
 
     @property
     def row(self) -> dict[str, Any]:

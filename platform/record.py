@@ -11,14 +11,18 @@ import json
 import socket
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
+import torch
 import yaml
 
+from permlab.datasets.manifest import Manifest
 from permlab.platform.checkpoint import save_atomically
+from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.json_files import read_json, without_nan, write_json
 from permlab.platform.settings import describe
 from permlab.platform.trial import Result, Trial
@@ -29,8 +33,10 @@ FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 class Record:
     """Writes the files of one run."""
 
-    def __init__(self, trial: Trial) -> None:
-        self.trial, self.folder = trial, trial.folder
+    def __init__(self, settings: RunSettings, manifest: Manifest) -> None:
+        self.settings, self.manifest = settings, manifest
+        self.key = cell_key(settings, manifest.digest)
+        self.folder = cell_folder(settings, self.key)
         self.written = 0  # epochs in history.jsonl
 
     @property
@@ -45,11 +51,11 @@ class Record:
             path.unlink(missing_ok=True)
 
     def start(self) -> None:
-        settings, manifest = self.trial.settings, self.trial.store.manifest
+        settings, manifest = self.settings, self.manifest
         for old in ("result.json", "history.jsonl", "error.txt"):
             (self.folder / old).unlink(missing_ok=True)
         tags = {
-            "permlab.key": self.trial.key,
+            "permlab.key": self.key,
             "method": settings.method,
             "d": str(settings.d),
             "seed": str(settings.seed),
@@ -57,7 +63,7 @@ class Record:
             "dataset.digest": manifest.digest,
             "git.commit": _git_commit(),
             "host": socket.gethostname(),
-            "device": settings.accelerator,
+            "device": _device(settings.accelerator),
         }
         document = {
             "name": settings.name,
@@ -86,10 +92,10 @@ class Record:
                     self.last_line = line
         self.written = len(history)
 
-    def finish(self, result: Result) -> dict[str, Any]:
+    def finish(self, trial: Trial, result: Result) -> dict[str, Any]:
         """Write the artifacts, then the result; the checkpoint has served."""
         save_atomically(result.weights, self.folder / "weights.pt")
-        self._predictions(result)
+        self._predictions(trial, result)
         document = summary(result) | {"status": FINISHED, "parameters": result.parameters, "ended": time.time()}
         write_json(self.folder / "result.json", document)
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
@@ -101,8 +107,8 @@ class Record:
             (self.folder / "error.txt").write_text(traceback)
         write_json(self.folder / "result.json", {"status": status, "error": message, "ended": time.time()})
 
-    def _predictions(self, result: Result) -> None:
-        store, data = self.trial.store, self.trial.data
+    def _predictions(self, trial: Trial, result: Result) -> None:
+        store, data = trial.store, trial.data
         parts = []
         for split, predictions in result.outputs.items():
             graphs = data.evaluation_loader(split).graphs
@@ -117,7 +123,14 @@ def summary(result: Result) -> dict[str, Any]:
     return without_nan({name: getattr(result, name) for name in names})
 
 
+@cache
 def _git_commit() -> str:
     command = ["git", "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
     return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+
+def _device(accelerator: str) -> str:
+    if accelerator != "auto":
+        return accelerator
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

@@ -184,13 +184,14 @@ def run_cells(
     stopping = False
     try:
         while waiting or under_way:
-            while waiting and len(under_way) < 2 * room + 2:
+            while waiting and len(under_way) < 2 * room + 8:
                 cell = waiting.pop()
                 settings = cell.settings.model_copy(update={"runs": str(runs)})
                 digest = read_manifest(folder_of(parse_name(settings.dataset)), settings.dataset).digest
                 arguments = (runner, settings, cell.key, str(runs), sentinel, data.get(settings.dataset, []), digest)
                 under_way[task.remote(*arguments)] = cell
-            ready, _ = ray.wait(list(under_way), num_returns=min(len(under_way), 32), timeout=0.2)
+            ray.wait(list(under_way), timeout=0.2)  # for the first; then take all that are ready
+            ready, _ = ray.wait(list(under_way), num_returns=len(under_way), timeout=0)
             for reference in ready:
                 _settle(reference, under_way.pop(reference), progress, runs)
             progress.running = min(room, len(under_way))

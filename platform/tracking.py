@@ -9,15 +9,17 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from permlab.platform.curves import draw_curves
 from permlab.platform.json_files import read_json, write_json
 
-METRICS_A_CALL, PARAMS_A_CALL, DIGEST_LENGTH = 1000, 100, 36  # MLflow's limits
+METRICS_A_CALL, DIGEST_LENGTH = 1000, 36  # MLflow's limits; a call takes 100 parameters, of which a run has fewer
 CELL_FILES = ("config.yaml", "curves.png", "predictions.parquet", "weights.pt", "run.json", "result.json", "error.txt")
 SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md")
 PAUSE = 5.0  # seconds between two deliveries of what is running
@@ -34,6 +36,7 @@ def connect(runs: Path) -> Any:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     runs.mkdir(parents=True, exist_ok=True)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.ERROR)
@@ -69,23 +72,33 @@ class Delivery:
         self.state = read_json(self.path) or {"run_id": None, "epoch": 0, "status": None}
 
     def create(self, name: str, started: float, tags: dict[str, str], params: dict[str, str]) -> None:
-        from mlflow.entities import Param
-
         created = self.client.create_run(
             experiment_id(self.client, self.experiment),
             start_time=int(started * 1000),
             tags=tags | self.tags,
             run_name=name,
         )
-        entries = [Param(key, value[:6000]) for key, value in params.items()]
-        for first in range(0, len(entries), PARAMS_A_CALL):
-            self.client.log_batch(created.info.run_id, params=entries[first : first + PARAMS_A_CALL])
         self.save(run_id=created.info.run_id)
+        self.log(params=params)
+
+    def log(self, metrics: Sequence[Any] = (), params: dict[str, str] | None = None) -> None:
+        """Metrics and parameters in as few calls as MLflow allows."""
+        from mlflow.entities import Param
+
+        entries = [Param(key, value[:6000]) for key, value in (params or {}).items()]
+        for first in range(0, max(len(metrics), 1), METRICS_A_CALL):
+            part = metrics[first : first + METRICS_A_CALL]
+            if part or entries:
+                self.client.log_batch(self.state["run_id"], metrics=part, params=entries)
+            entries = []
 
     def finish(self, status: str, ended: float, files: Sequence[str]) -> None:
-        for name in files:
-            if (self.folder / name).exists():
-                self.client.log_artifact(self.state["run_id"], str(self.folder / name))
+        present = [name for name in files if (self.folder / name).exists()]
+        if present:
+            with tempfile.TemporaryDirectory(dir=self.folder) as bundle:  # one call for all of them
+                for name in present:
+                    os.link(self.folder / name, Path(bundle) / name)
+                self.client.log_artifacts(self.state["run_id"], bundle)
         self.client.set_terminated(self.state["run_id"], status, int(ended * 1000))
         self.save(status=status)
 
@@ -119,13 +132,15 @@ class CellDelivery(Delivery):
     def advance(self) -> None:
         """Deliver all that is new."""
         result = read_json(self.folder / "result.json")
+        params: dict[str, str] = {}
         if self.state["run_id"] is None:
-            self.create(self.run["name"], self.run["started"], self.run["tags"], self.run["params"])
+            self.create(self.run["name"], self.run["started"], self.run["tags"], {})
             self._dataset()
+            params = self.run["params"]
         elif self.state["status"] and not result:
             self.go_on()
         history = read_history(self.folder)
-        self._metrics([entry for entry in history if entry["epoch"] > self.state["epoch"]])
+        self._metrics([entry for entry in history if entry["epoch"] > self.state["epoch"]], params)
         if result and self.state["status"] != result["status"]:
             draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
             self.finish(result["status"], result["ended"], CELL_FILES)
@@ -144,7 +159,7 @@ class CellDelivery(Delivery):
         inputs = [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])]
         self.client.log_inputs(self.state["run_id"], inputs)
 
-    def _metrics(self, entries: list[dict[str, Any]]) -> None:
+    def _metrics(self, entries: list[dict[str, Any]], params: dict[str, str]) -> None:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
@@ -154,8 +169,7 @@ class CellDelivery(Delivery):
             for key, value in entry.items()
             if key != "epoch" and value is not None
         ]
-        for first in range(0, len(metrics), METRICS_A_CALL):
-            self.client.log_batch(self.state["run_id"], metrics=metrics[first : first + METRICS_A_CALL])
+        self.log(metrics, params)
         if entries:
             self.save(epoch=entries[-1]["epoch"])
 
@@ -210,6 +224,7 @@ class SweepDelivery(Delivery):
                 delivery.save(status="KILLED")
 
 
+@cache
 def experiment_id(client: Any, name: str) -> str:
     from mlflow.exceptions import MlflowException
 

@@ -14,7 +14,7 @@ import torch
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
 from permlab.platform.checkpoint import RunState, load_state, save_state
-from permlab.platform.config import RunSettings, cell_key
+from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.errors import RunError, RunStopped
 from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
@@ -54,8 +54,8 @@ class Trial:
     key: str
 
     @classmethod
-    def prepare(cls, settings: RunSettings) -> "Trial":
-        store = GraphStore.open(settings.dataset, build_missing=True)
+    def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Trial":
+        store = store or GraphStore.open(settings.dataset, build_missing=True)
         manifest = store.manifest
         if manifest.task == "classification" and manifest.classes != 2:
             raise RunError(f"{settings.dataset} has {manifest.classes} classes; only two-class data sets are supported")
@@ -82,7 +82,7 @@ class Trial:
     @property
     def folder(self) -> Path:
         """Where the run keeps its checkpoint and what it leaves."""
-        return Path(self.settings.runs) / "cells" / self.key
+        return cell_folder(self.settings, self.key)
 
     def run(
         self,

@@ -8,7 +8,7 @@ import importlib
 
 from permlab.platform.console import print_json
 
-TOPICS = ("data", "train")
+TOPICS = ("data", "sweep", "train")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from permlab.platform.building import build_if_missing
+from permlab.platform.cell_task import run_cell_in_worker
 from permlab.platform.console import err, out, print_json
 from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
@@ -40,9 +41,15 @@ def run(args: argparse.Namespace) -> int:
     return sweep(settings, args.address, plan_only=args.plan, as_json=args.json)
 
 
-def sweep(settings: SweepSettings, address: str | None, *, plan_only: bool = False, as_json: bool = False) -> int:
+def sweep(
+    settings: SweepSettings,
+    address: str | None,
+    *,
+    plan_only: bool = False,
+    as_json: bool = False,
+    runner: Any = run_cell_in_worker,
+) -> int:
     """Plan, run, report; returns the exit code."""
-    from permlab.platform.cell_task import run_cell_quietly
     from permlab.platform.plan import make_plan
 
     for dataset in settings.dataset:
@@ -56,7 +63,7 @@ def sweep(settings: SweepSettings, address: str | None, *, plan_only: bool = Fal
     code, message = 0, ""
     try:
         if todo:
-            code, message = execute(settings, plan, run_cell_quietly, folder, address)
+            code, message = execute(settings, plan, runner, folder, address)
     except BaseException:
         _close(folder, "FAILED")
         raise
