@@ -11,8 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 .DELETE_ON_ERROR:
 
 sweep: $(VENV)/.run-ready
-	$(BIN)/permlab data build qm9
-	$(BIN)/permlab data info qm9
+	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal
