@@ -5,17 +5,20 @@ apart; it dies with its process, so a killed builder leaves nothing but a folder
 """
 
 import errno
+import multiprocessing
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from permlab.datasets.catalogue import DatasetName, parse_name
 from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.manifest import (
+    FILE_NAME,
     FORMAT,
     CacheBroken,
     CacheMissing,
@@ -24,6 +27,7 @@ from permlab.datasets.manifest import (
     read_manifest,
     rebuild_hint,
 )
+from permlab.datasets.molecules import GUARD
 from permlab.datasets.sources.base import Progress, file_digest
 from permlab.datasets.writer import ShardWriter
 
@@ -53,11 +57,13 @@ def build(
     note: Callable[[str], None] = lambda message: None,
 ) -> Manifest:
     """Build the data set unless it is there already, made from the same source in the same format."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise DataError(GUARD)  # a worker that imports the script which is building: it would wait for itself
     name = parse_name(text)
     folder = folder_of(name)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.parent / f".{folder.name}.lock", lambda: note(f"waiting: {name.text} is being built")):
+        with locked(folder.parent / f".{folder.name}.lock", lambda: note(f"waiting: {name.text} is being built")):
             if not force and (built := _current(name, folder)):
                 return built
             return _build(name, folder, progress, download)
@@ -67,15 +73,23 @@ def build(
                 f"no space left in {folder.parent} while building {name.text}; free some, or set PERMLAB_CACHE "
                 "to a larger disk"
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            where = error.filename or folder.parent
+        where = str(error.filename or folder.parent)
+        refused = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
+        if error.errno in refused and where.startswith(str(folder.parent)):
             raise DataError(
                 f"cannot write to {where} ({os.strerror(error.errno).lower()}); set PERMLAB_CACHE to a folder of yours"
             ) from None
         raise
 
 
-def _lock(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
+def ensure(text: str, **options: Any) -> None:
+    """Build the data set if it is missing, or if its source is quick to look at and has changed."""
+    name = parse_name(text)
+    if name.source.quick_digest or not (folder_of(name) / FILE_NAME).exists():
+        build(text, **options)
+
+
+def locked(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
     lock = FileLock(path)
     try:
         return lock.acquire(timeout=0)
@@ -90,7 +104,11 @@ def _current(name: DatasetName, folder: Path) -> Manifest | None:
         manifest = read_manifest(folder, name.text)
     except (CacheMissing, CacheBroken):
         return None
-    return manifest if name.source.digest() in (None, manifest.source_digest) else None
+    try:
+        digest = name.source.digest()
+    except DataError:  # the source has gone; what was made of it is here
+        return manifest
+    return manifest if digest in (None, manifest.source_digest) else None
 
 
 def _build(name: DatasetName, folder: Path, progress: Progress, download: Progress) -> Manifest:

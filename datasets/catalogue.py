@@ -35,7 +35,7 @@ class DatasetName:
         if isinstance(self.source, Table):
             path = Path(self.source.file).expanduser().resolve()
             digest = hashlib.sha256(f"{path} {text}".encode()).hexdigest()[:8]
-            return f"table-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{digest}"
+            return f"table-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)[:40]}-{digest}"
         return text.replace(":", "-")
 
 
@@ -52,9 +52,7 @@ def parse_name(text: str) -> DatasetName:
         raise DatasetNameError(f"data set {text!r} sets a parameter twice")
     source = SOURCES[kind].from_text(text, argument or None, parameters)
     defaults = type(source).__dataclass_fields__
-    changed = [
-        f"{key}={value}" for key, value in parameters.items() if str(getattr(source, key)) != str(defaults[key].default)
-    ]
+    changed = [f"{key}={getattr(source, key)}" for key in parameters if getattr(source, key) != defaults[key].default]
     return DatasetName(",".join([head, *changed]), source)
 
 

@@ -59,14 +59,20 @@ def make_chunk(
     n = len(x)
     if node_ptr[-1] != n or len(y) != len(counts):
         raise DataError(f"counts name {node_ptr[-1]} nodes and {len(counts)} graphs, data has {n} and {len(y)}")
+    with np.errstate(over="ignore"):  # what is too large for single precision is infinite there, and refused
+        x, y = np.ascontiguousarray(x, dtype=np.float32), np.asarray(y).astype(np.float32)
     bad = ~(np.isfinite(x).all(axis=1))
     if bad.any():
         where = np.searchsorted(node_ptr, np.flatnonzero(bad)[0], side="right") - 1
-        raise DataError(f"graph {graph_id[where]} has a feature that is not a finite number")
+        raise DataError(f"graph {graph_id[where]} has a feature that is not a finite number in single precision")
     if not np.isfinite(y).all():
         where = np.flatnonzero(~np.isfinite(y))[0]
-        raise DataError(f"graph {graph_id[where]} has the target {y[where]}; targets must be finite numbers")
+        raise DataError(
+            f"graph {graph_id[where]} has the target {y[where]}; targets must be finite in single precision"
+        )
     src, dst = src.astype(np.int64), dst.astype(np.int64)
+    if len(src) and (min(src.min(), dst.min()) < 0 or max(src.max(), dst.max()) >= n):
+        raise DataError(f"an edge names a node that does not exist; there are {n}")
     graph_of = np.repeat(np.arange(len(counts)), counts)
     crossing = graph_of[src] != graph_of[dst]
     if crossing.any():
@@ -78,12 +84,12 @@ def make_chunk(
     owner = graph_of[src]
     start = node_ptr[owner]
     return GraphChunk(
-        x=np.ascontiguousarray(x, dtype=np.float32),
+        x=x,
         node_ptr=node_ptr,
         src=(src - start).astype(np.int32),
         dst=(dst - start).astype(np.int32),
         edge_ptr=pointer(np.bincount(owner, minlength=len(counts))),
-        y=np.asarray(y, dtype=np.float32),
+        y=y,
         graph_id=np.asarray(graph_id, dtype=np.int64),
         group=np.asarray(graph_id if group is None else group, dtype=np.int64),
     )

@@ -1,8 +1,11 @@
 """Fetch a file with a size limit, and unpack a zip that nobody vouched for."""
 
+import errno
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -30,7 +33,7 @@ def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], m
             if total is not None and done != total:
                 raise DataError(f"{url} ended after {done:,} of {total:,} bytes; try again")
         part.replace(target)
-    except (URLError, TimeoutError, ConnectionError) as error:
+    except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
             f"{url} cannot be fetched ({reason}); put {target.name} into a folder and name it by PERMLAB_MIRROR"
@@ -59,7 +62,11 @@ def unzip(archive: Path, folder: Path, max_bytes: int = MAX_BYTES) -> None:
                     (folder / PurePosixPath(member.filename).name).open("wb") as file,
                 ):
                     shutil.copyfileobj(reader, file, BLOCK)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise DataError(f"{archive} is not a zip file that can be read ({error}); fetch it again") from None
     except PermissionError:
         raise DataError(f"{archive} cannot be read: permission denied") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(f"{archive} cannot be unpacked: {error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise DataError(f"{archive} is not a zip file that can be read ({error}); fetch it again") from None

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from permlab.datasets.errors import DataError
 
 FILE_NAME = "manifest.json"
@@ -98,3 +100,14 @@ def read_manifest(folder: Path, name: str) -> Manifest:
     if dataset_digest(manifest.shards) != manifest.digest:
         raise CacheBroken(f"{path} is damaged: its digest does not fit its shards; {rebuild_hint(name)}")
     return manifest
+
+
+def open_array(folder: Path, array: str, name: str) -> np.ndarray:
+    """A flat array of the cache, mapped; copy-on-write: shared pages, but writable as far as torch can tell."""
+    path = folder / f"{array}.npy"
+    try:
+        return np.load(path, mmap_mode="c", allow_pickle=False)
+    except FileNotFoundError:
+        raise CacheBroken(f"{path} is missing; {rebuild_hint(name)}") from None
+    except (ValueError, EOFError):
+        raise CacheBroken(f"{path} is damaged; {rebuild_hint(name)}") from None

@@ -8,6 +8,8 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -16,6 +18,10 @@ import numpy as np
 
 from permlab.datasets.errors import DataError
 
+GUARD = (
+    "molecules are read by several processes, which import your script: put its work under "
+    "`if __name__ == '__main__':`, or build the data set first with: permlab data build NAME"
+)
 FEATURE_NAMES = ("H", "C", "N", "O", "F", "atomic_number", "aromatic", "sp", "sp2", "sp3", "num_hydrogens")
 _ONE_HOT = np.array([1, 6, 7, 8, 9])
 
@@ -84,18 +90,31 @@ def read_smiles(smiles: list[str]) -> Molecules:
     return Molecules(np.array(valid, dtype=bool), x, np.array(counts, np.int64), src, dst, np.array(group, np.int64))
 
 
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def read_in_parallel(batches: Iterable[list[str]], workers: int | None = None) -> Iterator[Molecules]:
     """`read_smiles` of each batch, in order, spread over the cores, a bounded number of batches in flight."""
     try:
         import rdkit  # noqa: F401
     except ModuleNotFoundError:
         raise DataError("molecules need RDKit; install it with: pip install 'permlab[qm9]'") from None
-    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = workers or usable_cores()
     # Not fork: the parent may hold the threads of torch or Ray.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _started_from_main():
         queue = iter(batches)
         pending: list[Future[Molecules]] = [pool.submit(read_smiles, batch) for batch in islice(queue, 2 * workers)]
         while pending:
             done = pending.pop(0).result()
             pending.extend(pool.submit(read_smiles, batch) for batch in islice(queue, 1))
             yield done
+
+
+@contextmanager
+def _started_from_main() -> Iterator[None]:
+    """A spawned worker imports the user's script; without a guard there, it dies at its first line of work."""
+    try:
+        yield
+    except BrokenProcessPool:
+        raise DataError(GUARD) from None

@@ -11,6 +11,7 @@ from permlab.datasets.errors import DataUsageError
 from permlab.datasets.randomness import random_order
 
 _HOLDOUT, _VALIDATION = 1, 2  # which cut, as entropy
+ATTEMPTS = 20
 
 
 class Split(NamedTuple):
@@ -24,15 +25,16 @@ class Split(NamedTuple):
 def split(group: np.ndarray, holdout: int | float, seed: int, validation: int | float = 0) -> Split:
     """Cut the holdout from all graphs, then the validation part from what is left for training.
 
-    `group` [G] names each graph's group. Sizes are a count (int) or a fraction (float) of what they are cut
-    from. The holdout does not depend on `validation`: tuning and the final run hold out the same graphs.
+    `group` [G] names each graph's group. Sizes are a count (int), kept exactly, or a fraction (float) of what they are
+    cut from, kept as well as whole groups allow. The holdout does not depend on `validation`: tuning and the final run
+    hold out the same graphs.
     """
     if seed < 0:
         raise DataUsageError(f"seed={seed} is negative; choose 0 or more")
     everything = np.arange(len(group))
-    held = _cut(group, _size("holdout", holdout, len(group)), (seed, _HOLDOUT))
+    held = _cut(group, "holdout", holdout, (seed, _HOLDOUT))
     rest = np.setdiff1d(everything, held, assume_unique=True)
-    inner = _cut(group[rest], _size("validation", validation, len(rest)), (seed, _VALIDATION))
+    inner = _cut(group[rest], "validation", validation, (seed, _VALIDATION))
     train = np.setdiff1d(rest, rest[inner], assume_unique=True)
     if not len(train):
         raise DataUsageError("nothing is left to train on; make holdout or validation smaller")
@@ -40,31 +42,49 @@ def split(group: np.ndarray, holdout: int | float, seed: int, validation: int | 
 
 
 def _size(name: str, size: int | float, available: int) -> int:
-    count = round(size * available) if isinstance(size, float) else size
     if isinstance(size, float) and not 0 <= size < 1:
         raise DataUsageError(f"{name}={size} is not a fraction from 0 to below 1; give a count as a whole number")
+    count = round(size * available) if isinstance(size, float) else size
     if not 0 <= count < available:
         raise DataUsageError(f"{name}={size} asks for {count} of {available} graphs; choose 0 to {available - 1}")
     return count
 
 
-def _cut(group: np.ndarray, count: int, entropy: tuple[int, int]) -> np.ndarray:
-    """Positions of exactly `count` graphs, whole groups only, ascending.
+def _cut(group: np.ndarray, name: str, size: int | float, entropy: tuple[int, int]) -> np.ndarray:
+    """Positions of `size` graphs, whole groups only, ascending.
 
-    Groups in random order, as many as fit; where the next one is too large, later and smaller ones fill up.
+    Groups in random order, as many as fit; where the next one is too large, later and smaller ones fill up. If a
+    count cannot be met that way, other orders are tried.
     """
+    count = _size(name, size, len(group))
     _, member, sizes = np.unique(group, return_inverse=True, return_counts=True)
-    order = random_order(len(sizes), *entropy)
-    fits = np.cumsum(sizes[order]) <= count
-    chosen = order[fits]
-    missing = count - int(sizes[chosen].sum())
-    if missing:
-        singles = order[~fits][sizes[order[~fits]] == 1][:missing]
-        if len(singles) < missing:
-            raise DataUsageError(
-                f"{count} graphs cannot be held out without splitting a group of equal graphs; try {count - missing}"
-            )
-        chosen = np.concatenate([chosen, singles])
+    for attempt in range(ATTEMPTS):
+        order = random_order(len(sizes), *entropy, *([attempt] if attempt else []))
+        chosen = _fill(sizes, order, count)
+        reached = int(sizes[chosen].sum())
+        if reached == count or isinstance(size, float):
+            break
+    else:
+        raise DataUsageError(
+            f"{name}={count} graphs cannot be cut off without splitting a group of equal ones; "
+            f"{reached} can, or give a fraction"
+        )
+    if count and not len(chosen):
+        chosen = order[[np.argmin(sizes[order])]]
     taken = np.zeros(len(sizes), dtype=bool)
     taken[chosen] = True
     return np.flatnonzero(taken[member])
+
+
+def _fill(sizes: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    """Groups in this order whose sizes add up to at most `count`, each taken if it still fits."""
+    fits = np.cumsum(sizes[order]) <= count
+    chosen = list(order[fits])
+    missing = count - int(sizes[order[fits]].sum())
+    for candidate in order[~fits]:
+        if not missing:
+            break
+        if sizes[candidate] <= missing:
+            chosen.append(candidate)
+            missing -= int(sizes[candidate])
+    return np.array(chosen, dtype=np.int64)

@@ -8,11 +8,11 @@ import pyarrow as pa
 import torch
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.cache import build, folder_of
+from permlab.datasets.cache import ensure, folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
-from permlab.datasets.manifest import CacheMissing, Manifest, read_manifest
+from permlab.datasets.manifest import Manifest, open_array, read_manifest
 from permlab.datasets.randomness import node_order
 from permlab.datasets.splits import Split, split
 
@@ -29,26 +29,22 @@ class GraphStore:
 
     def to(self, device: torch.device | str) -> "GraphStore":
         """The same data set with its features and the values of Â on another device, whole."""
-        return GraphStore(self.folder, self.manifest, device)
+        return self if torch.device(device) == self.device else GraphStore(self.folder, self.manifest, device)
 
     @classmethod
     def open(cls, name: str, *, build_missing: bool = False) -> "GraphStore":
         """Open a cached data set; with `build_missing` build it first if need be."""
         parsed = parse_name(name)
+        if build_missing:
+            ensure(parsed.text)
         folder = folder_of(parsed)
-        try:
-            return cls(folder, read_manifest(folder, parsed.text))
-        except CacheMissing:
-            if not build_missing:
-                raise
-            return cls(folder, build(parsed.text))
+        return cls(folder, read_manifest(folder, parsed.text))
 
     def __len__(self) -> int:
         return self.manifest.graphs
 
     def _array(self, name: str) -> np.ndarray:
-        # Copy-on-write: shared pages, but writable as far as torch.from_numpy can tell.
-        return np.load(self.folder / f"{name}.npy", mmap_mode="c", allow_pickle=False)
+        return open_array(self.folder, name, self.manifest.name)
 
     @cached_property
     def node_ptr(self) -> np.ndarray:

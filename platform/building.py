@@ -16,7 +16,9 @@ def build_with_bar(text: str, force: bool = False) -> Manifest:
 
 
 def build_if_missing(text: str) -> None:
-    if not (folder_of(parse_name(text)) / FILE_NAME).exists():
+    """Build it if it is missing, or if its source is quick to look at and has changed."""
+    name = parse_name(text)
+    if name.source.quick_digest or not (folder_of(name) / FILE_NAME).exists():
         build_with_bar(text)
 
 

@@ -2,16 +2,17 @@
 
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from filelock import FileLock
 
+from permlab.datasets.cache import locked
 from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
-from permlab.platform.errors import RunError, RunStopped
-from permlab.platform.record import FAILED, KILLED, Record
+from permlab.platform.errors import RunError, RunStopped, StopNow
+from permlab.platform.record import FAILED, KILLED, Record, summary
 from permlab.platform.signals import stop_on_signal
 from permlab.platform.trial import Trial
 
@@ -23,15 +24,21 @@ def run_cell(
     callbacks: Iterable[pl.Callback] = (),
     on_start: Callable[[Path], None] = lambda folder: None,
     on_known: Callable[[Path], None] = lambda folder: None,
+    on_wait: Callable[[Path], None] = lambda folder: None,
 ) -> dict[str, Any]:
     """Run the cell, or give its stored result; returns the document of result.json.
 
     One process at a time works on a cell. What ends a run before its time is recorded, and raised.
     """
     store = GraphStore.open(settings.dataset, build_missing=True)
+    if settings.temporary:
+        return summary(Trial.prepare(settings, store).run(callbacks=callbacks)) | {"parameters": 0}
     record = Record(settings, store.manifest)
-    record.folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(record.folder / ".lock"):
+    try:
+        record.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"runs={settings.runs} cannot hold runs: {error.strerror}") from None
+    with locked(record.folder / ".lock", lambda: on_wait(record.folder)):
         if fresh:
             record.forget()
         if done := record.finished:
@@ -44,11 +51,14 @@ def run_cell(
             with stop_on_signal() as stop_signal:
                 result = trial.run(callbacks=callbacks, on_epoch=record.epochs, stop_signal=stop_signal)
             return record.finish(trial, result)
-        except (RunStopped, KeyboardInterrupt) as stopped:
+        except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
             record.end(KILLED, str(stopped) or "interrupted")
             raise
         except Exception as error:
-            record.end(FAILED, str(error), traceback.format_exc())
+            with suppress(OSError):  # a full disk must not hide what went wrong
+                record.end(FAILED, str(error), traceback.format_exc())
+            if isinstance(error, OSError):
+                raise RunError(f"{settings.name}: {error}; mend it and give the same command again") from None
             if isinstance(error, RunError):
                 raise RunError(f"{settings.name}: {error}") from None
             raise

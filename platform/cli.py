@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from permlab.datasets.errors import DataError
 from permlab.platform.console import err, out
-from permlab.platform.errors import ConfigError, RunError, RunStopped
+from permlab.platform.errors import ConfigError, RunError, RunStopped, StopNow
 from permlab.readouts.errors import ReadoutError
 
 VERBS = {
@@ -53,20 +53,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     if verb not in VERBS:
         err.print(f"permlab: unknown verb {verb!r}; choose from {', '.join(VERBS)}", markup=False)
         return 2
-    command = importlib.import_module(f"permlab.platform.commands.{verb}")
-    parser = Parser(prog=f"permlab {verb}", description=command.__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    command.add_arguments(parser)
     try:
-        return command.run(parser.parse_args(words[1:]))
+        return _call(verb, words[1:])
     except (ConfigError, DataError, ReadoutError, RunError, RunStopped) as error:
         err.print(f"permlab {verb}: {error}", markup=False)
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, StopNow):
         err.print(f"permlab {verb}: interrupted")
         return 130
     except BrokenPipeError:  # the reader of our stdout (`| head`) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _call(verb: str, words: Sequence[str]) -> int:
+    command = importlib.import_module(f"permlab.platform.commands.{verb}")
+    parser = Parser(prog=f"permlab {verb}", description=command.__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    command.add_arguments(parser)
+    code: int = command.run(parser.parse_args(words))
+    return code
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class TrainSettings(Settings):
         None, ge=0, description="permuted copies of every training graph (default: 4 for augment, else 0)"
     )
     fresh_permutations: bool = Field(False, description="draw those copies anew each epoch")
-    overfit_batches: int = Field(0, ge=0, description="Lightning: train on the first batches alone, unshuffled")
+    overfit_batches: int = Field(0, ge=0, description="Lightning: train on the same few batches again and again")
     fast_dev_run: bool = Field(False, description="Lightning: one batch of everything")
     checkpoint_every: int = Field(10, ge=1, description="epochs between checkpoints")
     profile: bool = Field(False, description="Lightning: print where the time went")
@@ -101,11 +101,17 @@ class RunSettings(Settings):
         return ("train", "validation") if self.data.validation else ("train", "holdout", "holdout_perm")
 
     @property
+    def temporary(self) -> bool:
+        """A run of Lightning's debugging switches: nothing of it is kept."""
+        return self.train.fast_dev_run or bool(self.train.overfit_batches)
+
+    @property
     def name(self) -> str:
         return f"{self.method}-d{self.d}-s{self.seed}"
 
 
 NOT_IN_KEY = {
+    "dataset": True,  # its digest is in the key, however it is named
     "accelerator": True,
     "threads": True,
     "runs": True,

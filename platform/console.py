@@ -41,9 +41,9 @@ def progress_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task(label, total=None)
+        task = progress.add_task(label, total=None, visible=False)  # until there is something to report
 
         def report(done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total)
+            progress.update(task, completed=done, total=total, visible=True)
 
         yield report

@@ -50,7 +50,9 @@ class EpochBar(pl.Callback):
         self.measured = f", {split} {task.headline} {task.measured[split][task.headline]:.4f}"
         if not err.is_terminal and time.monotonic() - self.last_said > 60:
             self.last_said = time.monotonic()
-            err.print(f"{self.name}: epoch {trainer.current_epoch + 1} of {self.epochs}{self.measured}")
+            err.print(
+                f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}"
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if err.is_terminal and time.monotonic() - self.last_drawn > REFRESH:
@@ -59,7 +61,7 @@ class EpochBar(pl.Callback):
     def _draw(self, trainer: pl.Trainer, done: float) -> None:
         task = trainer.lightning_module
         assert isinstance(task, GraphTask)
-        note = f"loss {task.running_loss:.4f}{self.measured}" if task.loss_count else self.measured.lstrip(", ")
+        note = f"loss {task.running_loss:.4f}{self.measured}"
         self.progress.update(self.bar, completed=round(done, 2), note=note, refresh=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

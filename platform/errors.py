@@ -13,6 +13,10 @@ class RunError(Exception):
     exit_code = 1
 
 
+class StopNow(BaseException):
+    """A second Ctrl-C. Not a KeyboardInterrupt: Lightning would swallow that and end the process itself."""
+
+
 class RunStopped(Exception):
     """A signal asked the run to stop; it saved its state first."""
 

@@ -28,13 +28,16 @@ class FinishedRun:
 
     @classmethod
     def load(cls, folder: Path) -> "FinishedRun":
-        run = read_json(folder / "run.json")
+        run, result = read_json(folder / "run.json"), read_json(folder / "result.json")
         weights = folder / "weights.pt"
-        if run is None or not weights.exists():
-            raise RunError(f"{folder} holds no finished run (run.json and weights.pt)")
+        if run is None or result is None or result["status"] != "FINISHED" or not weights.exists():
+            raise RunError(f"{folder} holds no finished run")
         settings = read_settings(RunSettings, [str(folder / "config.yaml")])
         model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
-        model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+        try:
+            model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+        except Exception as error:  # torch.load raises many kinds for a damaged file
+            raise RunError(f"{weights} cannot be read ({type(error).__name__})") from None
         return cls(settings, model, run["model"])
 
     def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
@@ -44,6 +47,8 @@ class FinishedRun:
         if manifest.feature_names != facts["feature_names"]:
             theirs, ours = (", ".join(names[:4]) for names in (manifest.feature_names, facts["feature_names"]))
             raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
+        if manifest.task != facts["task"]:
+            raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts['task']}")
         limit = self.model.readout.max_nodes
         if limit is not None and manifest.max_nodes > limit:
             raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")

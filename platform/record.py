@@ -1,10 +1,10 @@
 """What a run leaves on disk, as it goes: the truth about it, whether or not a tracking server can be reached.
 
-run.json         what it is: name, tags, parameters, data set
-history.jsonl    a line an epoch
-config.yaml, predictions.parquet, weights.pt
-result.json      how it ended; written last
-delivered.json   what tracking has of it
+run.json          what it is: name, tags, parameters, data set
+history.jsonl     a line an epoch
+config.yaml, predictions.parquet, weights.pt, curves.png, error.txt
+result.json       how it ended; written last
+delivered-*.json  what a tracking store has of it, one file a store and experiment
 """
 
 import json
@@ -47,8 +47,9 @@ class Record:
 
     def forget(self) -> None:
         """As if it had never run; what MLflow has of it stays there."""
-        for path in (*self.folder.glob("delivered-*.json"), self.folder / "checkpoint.pt", self.folder / "result.json"):
-            path.unlink(missing_ok=True)
+        for path in self.folder.glob("*.*"):
+            if path.name != ".lock":
+                path.unlink(missing_ok=True)
 
     def start(self) -> None:
         settings, manifest = self.settings, self.manifest

@@ -23,7 +23,7 @@ def read_settings(model: type[Model], words: Sequence[str]) -> Model:
     tree: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        if equals and not Path(word).is_file():
+        if equals and not word.endswith((".yaml", ".yml")):
             _set(tree, key, text)
         else:
             _merge(tree, _read_file(word))
@@ -42,7 +42,10 @@ def check(model: type[Model], tree: dict[str, Any]) -> Model:
 def _read_file(word: str) -> dict[str, Any]:
     path = Path(word)
     if path.is_file():
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ConfigError(f"{word} is not UTF-8 text") from None
     elif word in recipes():
         text = (RECIPES / f"{word}.yaml").read_text(encoding="utf-8")
     else:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from permlab.platform.errors import StopNow
+
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], int]]:
@@ -14,7 +16,7 @@ def stop_on_signal() -> Iterator[Callable[[], int]]:
     def handler(number: int, frame: FrameType | None) -> None:
         nonlocal received
         if received and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            raise StopNow
         received = number
 
     previous = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}

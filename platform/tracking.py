@@ -309,5 +309,5 @@ def follow(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(10)  # training comes first
+    os.nice(10 if Path(sys.argv[1]).parent.name == "sweeps" else 19)  # training comes first
     follow(Path(sys.argv[1]))

@@ -1,6 +1,7 @@
 """One cell: settings → fit → result. Plain Python and Lightning; a debugger steps into it."""
 
 import logging
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.profilers import SimpleProfiler
 
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
 from permlab.platform.checkpoint import RunState, load_state, save_state
 from permlab.platform.config import RunSettings, cell_folder, cell_key
-from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.console import err
+from permlab.platform.errors import ConfigError, RunError, RunStopped
 from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
@@ -60,6 +63,10 @@ class Trial:
         if manifest.task == "classification" and manifest.classes != 2:
             raise RunError(f"{settings.dataset} has {manifest.classes} classes; only two-class data sets are supported")
         split = store.split(settings.seed, settings.data.holdout, settings.data.validation)
+        for part in settings.splits:
+            if not len(getattr(split, part.removesuffix("_perm"))):
+                raise ConfigError(f"the {part} part is empty; give data.{part} more than nothing")
+        store.graph_id, store.y  # noqa: B018  map them now: a cache removed while training must not matter
         data = GraphData(
             store,
             split,
@@ -68,6 +75,7 @@ class Trial:
             settings.train.batch_size,
             settings.permutations,
             settings.train.fresh_permutations,
+            bool(settings.train.overfit_batches),
         )
         task = TASKS[manifest.task](
             build_model(settings, len(manifest.feature_names), manifest.max_nodes),
@@ -100,12 +108,12 @@ class Trial:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         checkpoint = self.folder / "checkpoint.pt"
-        temporary = settings.train.fast_dev_run or settings.train.overfit_batches
-        state = RunState(self.key) if temporary else load_state(checkpoint, self.key)
+        state = RunState(self.key) if settings.temporary else load_state(checkpoint, self.key)
         if state.model:
             task.load_state_dict(state.model)
-        keeper = _Keeper(state, None if temporary else checkpoint, settings.train, on_epoch, stop_signal)
-        trainer = make_trainer(settings, [keeper, *callbacks])
+        keeper = _Keeper(state, None if settings.temporary else checkpoint, settings.train, on_epoch, stop_signal)
+        profiler = SimpleProfiler() if settings.train.profile else None
+        trainer = make_trainer(settings, [keeper, *callbacks], profiler)
         data.resume_at = (state.epoch, state.batch)
         progress: Any = trainer.fit_loop.epoch_progress.current
         progress.processed = progress.completed = state.epoch  # Lightning counts on from there
@@ -116,14 +124,17 @@ class Trial:
             trainer.validate(task, datamodule=data, verbose=False)
             if not state.history or state.history[-1]["epoch"] != settings.train.epochs:
                 state.history.append({"epoch": settings.train.epochs})
+            keeper.check(task, settings.train.epochs)
             state.history[-1] |= flat(task.measured)
             on_epoch(state.history)
+        if profiler:
+            err.print(profiler.summary(), markup=False)
         return Result(
             settings.dataset,
             settings.method,
             settings.d,
             settings.seed,
-            settings.train.epochs,
+            len(state.history),
             self.key,
             state.seconds,
             task.measured,
@@ -137,6 +148,10 @@ class Trial:
 def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> GraphModel:
     """Γ, φ, ζ with weights drawn from the seed, whatever the global random state is."""
     model = settings.model
+    if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
+        raise ConfigError(
+            f"readout.{min(reserved)} is set by the run itself; choose another option of {settings.method}"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _WEIGHTS))
         gcn = GCN(
@@ -148,11 +163,17 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
     return GraphModel(gcn, readout, head).float()  # keys are kept in double, which not every device has
 
 
-def make_trainer(settings: RunSettings, callbacks: list[pl.Callback]) -> pl.Trainer:
+def make_trainer(
+    settings: RunSettings, callbacks: list[pl.Callback], profiler: SimpleProfiler | None = None
+) -> pl.Trainer:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)  # it announces accelerators and advertises
     warnings.filterwarnings("ignore", module="pytorch_lightning")
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     train = settings.train
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(settings.accelerator, True):
+        found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
+        raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
     return pl.Trainer(
         accelerator="gpu" if settings.accelerator == "cuda" else settings.accelerator,
         devices=1,
@@ -163,7 +184,7 @@ def make_trainer(settings: RunSettings, callbacks: list[pl.Callback]) -> pl.Trai
         deterministic=True,
         fast_dev_run=train.fast_dev_run,
         overfit_batches=train.overfit_batches,
-        profiler="simple" if train.profile else None,
+        profiler=profiler,
         callbacks=callbacks,
         logger=False,
         enable_checkpointing=False,
@@ -196,8 +217,7 @@ class _Keeper(pl.Callback):
         self.started = time.perf_counter() - self.state.seconds
         if self.state.optimizer:
             trainer.optimizers[0].load_state_dict(self.state.optimizer)
-            self._task(trainer).loss_sum += self.state.loss_sum
-            self._task(trainer).loss_count = self.state.loss_count
+            self._task(trainer).resume_loss(self.state.loss_sum, self.state.loss_count)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -209,10 +229,7 @@ class _Keeper(pl.Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task, state, epoch = self._task(trainer), self.state, trainer.current_epoch + 1
         loss = task.running_loss
-        if not torch.isfinite(torch.tensor(loss)):
-            kept = self.path and self.path.exists()
-            good = f"the last good checkpoint is {self.path}" if kept else "there is no checkpoint before it"
-            raise RunError(f"the loss is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
+        self.check(task, epoch)
         entry = {"epoch": epoch, "train/running_loss": loss}
         if task.measured:
             entry |= flat(task.measured)
@@ -226,16 +243,26 @@ class _Keeper(pl.Callback):
         elif epoch % self.train.checkpoint_every == 0 or epoch == self.train.epochs:
             self._save(trainer)
         state.seconds = time.perf_counter() - self.started
-        self.on_epoch(state.history)
+        if epoch < self.train.epochs or task.outputs:  # else the last epoch is told once, when it is measured
+            self.on_epoch(state.history)
+
+    def check(self, task: GraphTask, epoch: int) -> None:
+        """A loss that is no number, in training or evaluation, ends the run."""
+        losses = {"loss": task.running_loss} | {f"{split} loss": part["loss"] for split, part in task.measured.items()}
+        for name, loss in losses.items():
+            if not math.isfinite(loss):
+                kept = self.path and self.path.exists()
+                good = f"the last good checkpoint is {self.path}" if kept else "there is no checkpoint before it"
+                raise RunError(f"the {name} is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
 
     def _save(self, trainer: pl.Trainer) -> None:
-        if self.path is None:
-            return
         task, state = self._task(trainer), self.state
+        if self.path is None or not all(bool(weight.isfinite().all()) for weight in task.parameters()):
+            return  # weights that are no numbers are no good checkpoint; the next loss will say so
         state.seconds = time.perf_counter() - self.started
         state.model = task.state_dict()
         state.optimizer = trainer.optimizers[0].state_dict()
-        state.loss_sum, state.loss_count = task.loss_sum.item(), task.loss_count
+        state.loss_sum, state.loss_count = task.loss_so_far()
         save_state(state, self.path)
 
     def _stop(self, trainer: pl.Trainer) -> None:

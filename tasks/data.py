@@ -19,7 +19,7 @@ class TrainLoader:
     """The batches of one epoch, from batch `start` on: all training graphs, shuffled, with their permuted copies."""
 
     def __init__(self, data: "GraphData", epoch: int, start: int = 0) -> None:
-        self.data, self.epoch, self.start = data, epoch, start
+        self.data, self.epoch, self.start = data, 0 if data.repeat_first_epoch else epoch, start
         self.items = len(data.split.train) * (1 + data.permutations)
 
     def __len__(self) -> int:
@@ -57,7 +57,8 @@ class GraphData(pl.LightningDataModule):
 
     `permutations` adds that many permuted copies of every training graph: fixed ones as in the paper, or, with
     `fresh_permutations`, new ones each epoch. `resume_at` is the epoch and batch where training goes on; `last_epoch`,
-    once training is over, the epoch whose end is evaluated.
+    once training is over, the epoch whose end is evaluated. `repeat_first_epoch` gives the same batches in every epoch
+    (to overfit a few of them).
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class GraphData(pl.LightningDataModule):
         batch_size: int = 128,
         permutations: int = 0,
         fresh_permutations: bool = False,
+        repeat_first_epoch: bool = False,
     ) -> None:
         super().__init__()
         self.store, self.split, self.splits, self.seed = store, split, splits, seed
         self.batch_size, self.permutations, self.fresh_permutations = batch_size, permutations, fresh_permutations
+        self.repeat_first_epoch = repeat_first_epoch
         self.resume_at = (0, 0)
         self.last_epoch: int | None = None
 

@@ -17,6 +17,8 @@ def classification_metrics(logits: Tensor, y: Tensor) -> dict[str, float]:
     ranks = torch.unique(logits, return_inverse=True)[1].double() / len(logits)
     positives = int(classes.sum())
     nan = float("nan")
+    if logits.isnan().any():
+        return dict.fromkeys(("loss", "acc", "auc", "ap"), nan)
     auc = binary_auroc(ranks, classes, validate_args=False).item() if 0 < positives < len(classes) else nan
     ap = binary_average_precision(ranks, classes, validate_args=False).item() if positives else nan
     return {

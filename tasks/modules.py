@@ -39,8 +39,8 @@ class GraphTask(pl.LightningModule):
         self.noise_seed = noise_seed  # None: nothing in the model is random
         self.measured: dict[str, dict[str, float]] = {}
         self.outputs: dict[str, Tensor] = {}
-        self.loss_sum = torch.zeros((), dtype=torch.float64)  # over the graphs of this epoch
-        self.loss_count = 0
+        self._loss_sum, self._loss_count = 0.0, 0  # over the graphs of this epoch, as far as they were added up
+        self._losses: list[tuple[Tensor, int]] = []  # the rest, on the device: reading one waits for the device
         self._collected: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
@@ -56,17 +56,29 @@ class GraphTask(pl.LightningModule):
         if self.noise_seed is not None:
             torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
         loss = self.loss(self.model(batch), batch.y)
-        self.loss_sum += loss.detach() * len(batch.y)
-        self.loss_count += len(batch.y)
+        self._losses.append((loss.detach(), len(batch.y)))
         return loss
 
     def on_train_epoch_end(self) -> None:  # after the callbacks', which may read the loss
-        self.loss_sum, self.loss_count = torch.zeros_like(self.loss_sum), 0
+        self.resume_loss(0.0, 0)
+
+    def resume_loss(self, loss_sum: float, count: int) -> None:
+        """Go on summing the epoch's loss from here."""
+        self._loss_sum, self._loss_count, self._losses = loss_sum, count, []
+
+    def loss_so_far(self) -> tuple[float, int]:
+        """Sum of the loss over the graphs of this epoch, and how many they are."""
+        for loss, count in self._losses:
+            self._loss_sum += loss.item() * count
+            self._loss_count += count
+        self._losses = []
+        return self._loss_sum, self._loss_count
 
     @property
     def running_loss(self) -> float:
         """The mean training loss of this epoch so far."""
-        return self.loss_sum.item() / max(self.loss_count, 1)
+        loss_sum, count = self.loss_so_far()
+        return loss_sum / max(count, 1)
 
     def on_validation_epoch_start(self) -> None:
         self._collected = {split: [] for split in self.splits}

@@ -31,6 +31,7 @@ class Source:
     """Base of the sources; a subclass's fields are the parameters that a user may set."""
 
     summary: ClassVar[str] = ""
+    quick_digest: ClassVar[bool] = True  # cheap enough to ask for at every start of a run
     argument: ClassVar[str | None] = None  # the field that stands behind the colon (`tu:MUTAG`)
 
     def digest(self) -> str | None:

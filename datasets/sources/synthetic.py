@@ -18,6 +18,7 @@ from permlab.datasets.errors import DataUsageError
 from permlab.datasets.sources.base import Progress, Reading, Source
 
 GRAPHS_A_CHUNK = 8192
+NODES_A_CHUNK = 500_000  # at most, so that memory does not grow with the graphs
 VERSION = 1
 
 
@@ -61,9 +62,10 @@ class Synthetic(Source):
 
     def _chunks(self) -> Iterator[GraphChunk]:
         weights = np.random.default_rng((self.seed, 0)).standard_normal(self.features) / np.sqrt(self.features)
-        for start in range(0, self.graphs, GRAPHS_A_CHUNK):
+        size = max(1, min(GRAPHS_A_CHUNK, NODES_A_CHUNK // self.max_nodes))
+        for start in range(0, self.graphs, size):
             random = np.random.default_rng((self.seed, 1, start))
-            graph_id = np.arange(start, min(start + GRAPHS_A_CHUNK, self.graphs))
+            graph_id = np.arange(start, min(start + size, self.graphs))
             counts = random.integers(self.min_nodes, self.max_nodes + 1, len(graph_id))
             ptr = pointer(counts)
             x = random.standard_normal((ptr[-1], self.features), dtype=np.float32)

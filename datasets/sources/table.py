@@ -60,13 +60,14 @@ class Table(Source):
         path = self._path()
         try:
             source = pa.dataset.dataset(path, format=path.suffix.lower().removeprefix("."))
-        except (pa.ArrowInvalid, OSError) as error:
+            names = source.schema.names
+        except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{self.file} cannot be read as {path.suffix[1:]}: {_first_line(error)}") from None
         for role in ("smiles", "target"):
-            if getattr(self, role) not in source.schema.names:
+            if getattr(self, role) not in names:
                 raise DataUsageError(
                     f"{self.file} has no column {getattr(self, role)!r}; name one with {role}=, "
-                    f"choose from {', '.join(source.schema.names)}"
+                    f"choose from {', '.join(names)}"
                 )
         if pa.types.is_null(source.schema.field(self.target).type) or not (
             pa.types.is_floating(source.schema.field(self.target).type)
@@ -151,7 +152,7 @@ def _finite(molecules: Any, y: np.ndarray, first_row: int) -> GraphChunk:
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _first_line(error: Exception) -> str:

@@ -38,7 +38,10 @@ class TU(Source):
 
     def digest(self) -> str | None:
         archive = _mirrored(self.name)
-        return file_digest(archive) if archive else None
+        try:
+            return file_digest(archive) if archive else None
+        except PermissionError:
+            raise DataError(f"{archive} cannot be read: permission denied") from None
 
     def read(self, workspace: Path, download: Progress) -> Reading:
         archive = _mirrored(self.name)
@@ -49,6 +52,8 @@ class TU(Source):
 
     def _reading(self, data: Any) -> Reading:
         flat, slices = data._data, data.slices
+        if flat.y is None:
+            raise DataError(f"tu:{self.name} has neither graph labels nor graph attributes: there is no target")
         y = flat.y.numpy()
         classification = y.ndim == 1 and np.issubdtype(y.dtype, np.integer)
         if y.ndim == 2:
@@ -64,8 +69,12 @@ class TU(Source):
             features = np.ones((int(slices["x"][-1]) if "x" in slices else flat.num_nodes, 1), dtype=np.float32)
         kind = "attribute" if attributes else "label" if labels else "constant"
         node_ptr = slices["x"].numpy() if "x" in slices else _node_ptr(data)
+        edge_ptr = slices["edge_index"].numpy()
+        edge_ptr = np.append(edge_ptr, np.full(max(0, len(y) + 1 - len(edge_ptr)), edge_ptr[-1]))  # none at the end
+        if len(node_ptr) != len(y) + 1 or len(edge_ptr) != len(y) + 1 or node_ptr[-1] != len(features):
+            raise DataError(f"tu:{self.name} has {len(y)} targets for {len(node_ptr) - 1} graphs; its files do not fit")
         return Reading(
-            chunks=_chunks(features, node_ptr, flat.edge_index.numpy(), slices["edge_index"].numpy(), y),
+            chunks=_chunks(features, node_ptr, flat.edge_index.numpy(), edge_ptr, y),
             feature_names=tuple(f"{kind}_{i}" for i in range(features.shape[1])),
             task="classification" if classification else "regression",
             target="class" if classification else f"target_{self.target}",
@@ -113,7 +122,7 @@ def _load(name: str, archive: Path, workspace: Path) -> Any:
     try:
         with redirect_stderr(StringIO()):  # PyG announces what it does
             return TUDataset(str(workspace), name, use_node_attr=True)
-    except (ValueError, IndexError, RuntimeError) as error:
+    except (ValueError, IndexError, RuntimeError, AttributeError, AssertionError) as error:
         raise DataError(f"{archive} cannot be read as a TU data set: {str(error).splitlines()[0]}") from None
 
 
@@ -122,10 +131,13 @@ def _mirrored(name: str) -> Path | None:
     if not mirror:
         return None
     folder = Path(mirror)
-    if not folder.is_dir():
-        raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; mend or unset it")
     archive = folder / f"{name}.zip"
-    return archive if archive.is_file() else None
+    try:
+        if folder.is_dir():
+            return archive if archive.is_file() else None
+    except PermissionError:
+        pass
+    raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; mend or unset it")
 
 
 def _url(name: str) -> str:

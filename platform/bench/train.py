@@ -13,7 +13,7 @@ from rich.table import Table
 from permlab.platform.console import err, out, progress_bar
 
 # data set, epochs: enough steps to time, the same for both
-CASES = (("proteins_full", 20), ("qm9,limit=20000", 2))
+CASES = (("proteins_full", 60), ("qm9,limit=20000", 4))
 METHODS = ("sum", "ordering")
 D = 10
 REPEATS = 3

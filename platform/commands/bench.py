@@ -1,6 +1,8 @@
 """Measure this machine: ours beside the plain way, in one run.
 
-permlab bench data    build, open and read data sets: time and memory
+permlab bench data     build, open and read data sets: time and memory
+permlab bench sweep    what a cell costs on its way through plan, Ray, tracking and table
+permlab bench train    training through `permlab train` beside a plain PyG + Lightning script
 """
 
 import argparse

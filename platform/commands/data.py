@@ -14,12 +14,13 @@ import argparse
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from permlab.datasets.cache import cache_root, folder_of, verify
 from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
-from permlab.datasets.manifest import Manifest, read_manifest
+from permlab.datasets.manifest import Manifest, open_array, read_manifest
 from permlab.datasets.splits import split
 from permlab.platform.building import build_with_bar
 from permlab.platform.console import err, out, print_json, progress_bar
@@ -97,7 +98,7 @@ def _list(as_json: bool) -> int:
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for manifest in manifests:
         size = f"{size_in_mb(manifest):,.1f}"
-        table.add_row(manifest.name, f"{manifest.graphs:,}", f"{manifest.nodes:,}", size, manifest.digest[:12])
+        table.add_row(escape(manifest.name), f"{manifest.graphs:,}", f"{manifest.nodes:,}", size, manifest.digest[:12])
     out.print(table)
     return 0
 
@@ -152,9 +153,7 @@ def _info(name: str, args: argparse.Namespace) -> int:
     parsed = parse_name(name)
     folder = folder_of(parsed)
     manifest = read_manifest(folder, parsed.text)
-    node_ptr, y, group = (
-        np.load(folder / f"{array}.npy", mmap_mode="r", allow_pickle=False) for array in ("node_ptr", "y", "group")
-    )
+    node_ptr, y, group = (open_array(folder, array, parsed.text) for array in ("node_ptr", "y", "group"))
     sizes = np.diff(node_ptr)
     parts = split(group, manifest.holdout, args.seed)
     details: dict[str, Any] = {
@@ -183,13 +182,13 @@ def _info(name: str, args: argparse.Namespace) -> int:
     }
     grid = Table.grid(padding=(0, 2))
     for label, text in facts.items():
-        grid.add_row(f"[bold]{label}[/bold]", text)
-    out.print(f"[bold]{manifest.name}[/bold]")
+        grid.add_row(f"[bold]{label}[/bold]", escape(text))
+    out.print(f"[bold]{escape(manifest.name)}[/bold]")
     out.print(grid)
     out.print("\n[bold]nodes a graph[/bold]")
     draw(details["size_histogram"])
     mean, std = details["target_mean"], details["target_std"]
-    out.print(f"\n[bold]{manifest.target}{unit}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}")
+    out.print(f"\n[bold]{escape(manifest.target + unit)}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}")
     draw(details["target_histogram"])
     return 0
 

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from permlab.platform.console import out, print_json
+from permlab.platform.errors import RunError
 from permlab.platform.json_files import without_nan
 
 
@@ -31,7 +32,10 @@ def run(args: argparse.Namespace) -> int:
     store, predictions, metrics = finished.predict(dataset)
     if args.out:
         columns = {"graph_id": store.graph_id, "y": store.y, "prediction": predictions.numpy()}
-        pa.parquet.write_table(pa.table(columns), args.out)
+        try:
+            pa.parquet.write_table(pa.table(columns), args.out)
+        except OSError as error:
+            raise RunError(f"--out {args.out} cannot be written: {error}") from None
     if args.json:
         print_json(without_nan({"run": args.run, "dataset": dataset, "graphs": len(store), "metrics": metrics}))
     else:

@@ -58,9 +58,12 @@ def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
     def tell(folder: Path) -> None:
         err.print(f"{settings.name} is done already ({folder}); --fresh runs it again", markup=False)
 
+    def wait(folder: Path) -> None:
+        err.print(f"waiting: another process is running {settings.name}", markup=False)
+
     bar = EpochBar(settings.name, settings.train.epochs)
     try:
-        return run_cell(settings, fresh=fresh, callbacks=[bar], on_start=send, on_known=tell)
+        return run_cell(settings, fresh=fresh, callbacks=[bar], on_start=send, on_known=tell, on_wait=wait)
     finally:
         bar.progress.stop()
         for courier in couriers:

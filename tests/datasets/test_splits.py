@@ -63,6 +63,12 @@ def test_groups_that_cannot_be_cut() -> None:
         split(np.array([0, 0, 1, 1, 2, 2]), 3, 0)
 
 
+def test_a_fraction_is_met_as_well_as_groups_allow() -> None:
+    group = np.repeat(np.arange(4), 3)  # four molecules, three times each
+    assert len(split(group, 0.2, 0).holdout) == 3
+    assert len(split(group, 0.5, 0).holdout) == 6
+
+
 def test_negative_seed() -> None:
     with pytest.raises(DataUsageError, match="seed=-1 is negative"):
         split(np.arange(9), 3, -1)

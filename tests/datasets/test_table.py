@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +88,29 @@ def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("C 1.0")
     with pytest.raises(DataError, match="a table is a .csv or a .parquet file"):
         build(f"table:{tmp_path}/mine.txt")
+
+
+def test_targets_that_single_precision_cannot_hold(tmp_path: Path) -> None:
+    (tmp_path / "huge.csv").write_text("smiles,y\nC,1e39\nCC,2\n")
+    with pytest.raises(DataError, match="graph 0 has the target inf; targets must be finite in single precision"):
+        build(f"table:{tmp_path}/huge.csv")
+    (tmp_path / "int.csv").write_text("smiles,y\nC,9223372036854775807\nCC,2\n")
+    assert build(f"table:{tmp_path}/int.csv").graphs == 2
+
+
+def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("smiles,größe\nC,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="latin.csv"):
+        build(f"table:{tmp_path}/latin.csv,target=größe")
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path, cache: Path) -> None:
+    """Workers import the script; it must not hang on the lock that it holds itself."""
+    write(tmp_path, ROWS)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from permlab.datasets.store import GraphStore\n"
+        f"print(len(GraphStore.open('table:{tmp_path}/mine.csv', build_missing=True)))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "put its work under `if __name__ == '__main__':`" in done.stderr

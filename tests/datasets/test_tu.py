@@ -164,3 +164,29 @@ def test_mirror_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_names_that_are_none() -> None:
     with pytest.raises(DataUsageError, match="not the name of a TU data set"):
         build("tu:../../etc")
+
+
+def test_a_last_graph_without_edges(own_mirror: Path) -> None:
+    archive(own_mirror, A="1, 2\n2, 1\n")
+    build("tu:TINY")
+    assert np.diff(GraphStore.open("tu:TINY").shards[0].edge_ptr).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"graph_labels": "1\n2\n3\n"}, {"graph_indicator": "2\n1\n1\n2\n1\n"}, {"graph_labels": ""}]
+)
+def test_files_that_do_not_fit_together(own_mirror: Path, changes: dict[str, str]) -> None:
+    archive(own_mirror, **changes)
+    with pytest.raises(DataError):
+        build("tu:TINY")
+
+
+def test_a_damaged_member(own_mirror: Path) -> None:
+    path = own_mirror / "TINY.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("TINY/TINY_A.txt", TINY["A"] * 999)
+    content = bytearray(path.read_bytes())
+    content[60:70] = b"\xff" * 10
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="TINY.zip is not a zip file that can be read"):
+        build("tu:TINY")

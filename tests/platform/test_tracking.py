@@ -111,6 +111,7 @@ def test_weights_load_again_from_disk_and_from_mlflow(finished: Path, permlab, m
             ["RUN", "--dataset", "synthetic,graphs=5,min_nodes=20"],
             "has a graph of .* nodes; this run's readout ends at 8",
         ),
+        (["RUN", "--dataset", "synthetic,graphs=9,max_nodes=8"], "is a regression; the run was trained for classif"),
         (["RUN", "--dataset", "qm8"], "did you mean 'qm9'"),
     ],
 )
@@ -122,7 +123,7 @@ def test_what_cannot_be_predicted(finished: Path, permlab, monkeypatch, words: l
     assert re.search(says, err), err
 
 
-def test_a_finished_run_is_shown_again_and_run_again_if_asked(finished: Path) -> None:
+def test_a_finished_run_is_shown_again(finished: Path) -> None:
     cell = cell_folder(finished)
     before = (cell / "result.json").stat().st_mtime_ns
     code, out, err = call(finished, "train", str(cell / "config.yaml"), "--json", PERMLAB_CACHE=str(finished / "cache"))
@@ -232,3 +233,25 @@ def _wait_for(url: str, seconds: float = 90) -> None:
         except OSError:
             assert time.monotonic() < limit, f"{url} did not answer in time"
             time.sleep(0.2)
+
+
+def test_the_last_epoch_is_told_when_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A courier that looks while the final evaluation runs must not miss its metrics."""
+    from permlab.platform.cell import run_cell
+    from permlab.platform.config import RunSettings
+    from permlab.platform.settings import read_settings
+    from permlab.platform.tracking import CellDelivery
+    from permlab.tasks.modules import GraphTask
+
+    words = [DATA, "train.epochs=3", "train.eval_every=100", "threads=1", f"runs={tmp_path / 'runs'}"]
+    client = connect(tmp_path / "runs")
+    measure = GraphTask.on_validation_epoch_end
+
+    def look(task: GraphTask) -> None:
+        CellDelivery(cell_folder(tmp_path), client).advance()
+        measure(task)
+
+    monkeypatch.setattr(GraphTask, "on_validation_epoch_end", look)
+    result = run_cell(read_settings(RunSettings, words))
+    CellDelivery(cell_folder(tmp_path), client).advance()
+    assert only_run(client).data.metrics["holdout/auc"] == result["metrics"]["holdout"]["auc"]

@@ -58,13 +58,19 @@ def test_config_show(permlab) -> None:
         (["dataset=table:nowhere.csv"], 2, "there is no file nowhere.csv"),
         (["method=kernels", "readout.size=3"], 2, "kernels has no option 'size': choose from"),
         (["method=alpha0", "d=40", "dataset=synthetic,graphs=9,min_nodes=25"], 2, "outputs; the limit is"),
-        (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9"], 1, "the loss is"),
+        (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9"], 1, "loss is"),
+        (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=1"], 1, "loss is nan in epoch 1"),
+        (["data.holdout=0"], 2, "the holdout part is empty; give data.holdout more than nothing"),
+        (["data.holdout=inf"], 2, "is not a fraction"),
+        (["readout.seed=3"], 2, "readout.seed is set by the run itself"),
+        (["accelerator=cuda"], 2, "accelerator=cuda is not on this machine; choose from auto, cpu"),
+        (["runs=/proc/nowhere"], 1, "runs=/proc/nowhere cannot hold runs"),
     ],
 )
 def test_what_is_wrong_is_one_line(permlab, words: list[str], code: int, says: str) -> None:
     found, out, err = permlab("train", *WORDS, *words)
     assert (found, out) == (code, ""), err
-    lines = [line for line in err.splitlines() if "epoch 5 of" not in line]
+    lines = [line for line in err.splitlines() if ": epoch " not in line]  # of a run that began
     assert len(lines) == 1 and says in lines[0], err
 
 
@@ -75,9 +81,37 @@ def test_a_failed_run_leaves_its_traceback(permlab, here: Path) -> None:
     assert "Traceback" in (cell / "error.txt").read_text()
 
 
-def test_history_holds_each_epoch_once_even_after_a_restart(permlab, here: Path) -> None:
+def test_history_holds_each_epoch_once(permlab, here: Path) -> None:
     permlab("train", *WORDS, "train.epochs=5", "train.eval_every=3")
     (cell,) = (here / "runs" / "cells").iterdir()
     history = read_history(cell)
     assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]
     assert ["holdout/auc" in entry for entry in history] == [False, False, True, False, True]
+
+
+@pytest.mark.parametrize("switch", ["train.fast_dev_run=true", "train.overfit_batches=1"])
+def test_debugging_runs_leave_nothing_behind(permlab, here: Path, switch: str) -> None:
+    words = ["dataset=synthetic,graphs=1500,max_nodes=4", "track=false", "threads=1", "train.epochs=2", switch]
+    for _ in range(2):  # a second call runs again: a breakpoint is reached every time
+        code, out, err = permlab("train", *words, "--json")
+        assert code == 0 and "is done already" not in err, err
+    assert json.loads(out)["epochs"] <= 2 and not (here / "runs").exists()
+
+
+def test_a_profile_is_shown(permlab) -> None:
+    code, _, err = permlab("train", *WORDS, "train.profile=true")
+    assert code == 0 and "run_training_epoch" in err
+
+
+def test_an_edited_table_is_another_data_set(permlab, here: Path) -> None:
+    words = ["dataset=table:mine.csv", "track=false", "threads=1", "train.epochs=1", "--json"]
+    smiles = ["C" * n for n in range(1, 12)]
+    keys = []
+    for shift in (0.5, 1.5, 0.5):
+        (here / "mine.csv").write_text("smiles,y\n" + "".join(f"{text},{i + shift}\n" for i, text in enumerate(smiles)))
+        code, out, err = permlab("train", *words)
+        assert code == 0, err
+        keys.append(json.loads(out)["key"])
+    assert keys[0] == keys[2] != keys[1]
+    code, out, err = permlab("train", "dataset=table:./mine.csv", *words[1:])
+    assert json.loads(out)["key"] == keys[0] and "is done already" in err  # a path is not part of a key

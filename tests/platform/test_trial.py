@@ -157,3 +157,29 @@ def test_a_checkpoint_that_cannot_be_used(cell, content: bytes | None, says: str
         path.write_bytes(content)
     with pytest.raises(RunError, match=f"{says}.*remove it to start this run anew"):
         trial.run()
+
+
+def test_overfitting_sees_the_same_batches_again(cell) -> None:
+    from permlab.tasks.data import TrainLoader
+
+    data = cell("train.overfit_batches=1").data
+    first, later = next(iter(TrainLoader(data, 0))), next(iter(TrainLoader(data, 7)))
+    assert torch.equal(first.x, later.x)
+
+
+def test_a_cache_removed_while_training_does_not_matter(cell) -> None:
+    import shutil
+
+    whole = cell(runs="whole").run()
+    trial = cell(runs="parts")
+
+    def remove(history: list[dict[str, float]]) -> None:
+        shutil.rmtree(trial.store.folder, ignore_errors=True)
+
+    same(trial.run(on_epoch=remove), whole)
+
+
+def test_weights_that_are_no_numbers_are_not_saved(cell) -> None:
+    trial = cell("train.checkpoint_every=1", "train.learning_rate=1e30", "train.optimizer=sgd")
+    with pytest.raises(RunError, match="there is no checkpoint before it"):
+        trial.run()
