@@ -16,7 +16,9 @@ def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
     metrics = sorted({name.split("/")[1] for name in names}, key=lambda metric: (metric != "loss", metric))
     if not metrics or len(history) < 2:  # a point is no curve
         return
-    figure = Figure(figsize=(4.2 * len(metrics), 3.4), layout="constrained")
+    figure = Figure(
+        figsize=(4.2 * len(metrics), 3.4),
+    )
     for axis, metric in zip(figure.subplots(1, len(metrics), squeeze=False)[0], metrics, strict=True):
         for split, colour in SPLITS.items():
             points = [(entry["epoch"], entry[f"{split}/{metric}"]) for entry in history if f"{split}/{metric}" in entry]
@@ -35,4 +37,5 @@ def draw_curves(history: list[dict[str, Any]], title: str, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False)
     figure.suptitle(title)
+    figure.subplots_adjust(left=0.18 / len(metrics), right=1 - 0.05 / len(metrics), bottom=0.15, top=0.84, wspace=0.25)
     figure.savefig(path, dpi=110)

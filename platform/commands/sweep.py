@@ -9,6 +9,7 @@ it was stopped or killed: finished cells are not run again.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -82,9 +83,12 @@ def execute(
 
     todo = [cell for cell in plan if cell.result is None]
     work = sum(cell.seconds for cell in todo)
+    joins = bool(address or os.environ.get("RAY_ADDRESS"))
+    courier = _send_courier(folder) if settings.track and not joins else None  # it gets ready while Ray does
     with cluster(address) as nodes:
-        if settings.track:
+        if settings.track and joins:
             refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
+            courier = _send_courier(folder)
         room = slots(settings.resources)
         done = len(plan) - len(todo)
         err.print(
@@ -92,7 +96,6 @@ def execute(
             f"{nodes} node{'s' * (nodes > 1)}; about {clock(wall_clock(plan, room))}",
             markup=False,
         )
-        courier = _send_courier(folder) if settings.track else None
         with SweepView(settings.name, len(todo)) as view, stop_on_signal() as stop_signal:
 
             def show(progress: Progress) -> None:
