@@ -3,9 +3,11 @@
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from permlab.platform.json_files import read_json
 
+pytestmark = pytest.mark.xdist_group("ray")  # one Ray after the other: they share two cores
 ROOT = Path(__file__).parents[2]
 RAY = str(Path(sys.executable).parent / "ray")
 SWEEP = [
@@ -50,9 +53,11 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., s
     subprocess.run(build, check=True, capture_output=True)
     port, dashboard = free_port(), free_port()
     start = [RAY, "start", "--head", f"--port={port}", f"--dashboard-port={dashboard}", "--num-cpus=2"]
-    start += ["--dashboard-host=127.0.0.1", "--include-dashboard=true", "--disable-usage-stats"]
-    started = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=120)
-    assert started.returncode == 0, started.stdout + started.stderr
+    start += ["--dashboard-host=127.0.0.1", "--include-dashboard=true", "--disable-usage-stats", "--block"]
+    head = subprocess.Popen(
+        start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    _wait_for_port(dashboard)
 
     def call(*entrypoint: str, **changes: str) -> subprocess.CompletedProcess[str]:
         command = [RAY, "job", "submit", "--address", f"http://127.0.0.1:{dashboard}"]
@@ -62,7 +67,19 @@ def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., s
         )
 
     yield call
-    subprocess.run([RAY, "stop", "--force"], env=environment, capture_output=True)
+    os.killpg(head.pid, signal.SIGTERM)  # not `ray stop`, which ends every Ray on the machine
+    head.wait(timeout=60)
+
+
+def _wait_for_port(port: int, seconds: float = 90) -> None:
+    limit = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < limit, "Ray's dashboard did not start in time"
+            time.sleep(0.2)
 
 
 def test_a_sweep_is_a_job_and_its_exit_code_is_the_jobs(submit, tmp_path: Path) -> None:
