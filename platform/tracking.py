@@ -8,6 +8,7 @@ no server, slow or dead, can hold the training up, and an SQLite store has one w
 import hashlib
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -309,5 +310,7 @@ def follow(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
     os.nice(10 if Path(sys.argv[1]).parent.name == "sweeps" else 19)  # training comes first
     follow(Path(sys.argv[1]))

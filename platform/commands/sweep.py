@@ -10,8 +10,6 @@ it was stopped or killed: finished cells are not run again.
 
 import argparse
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ import yaml
 from permlab.platform.building import build_if_missing
 from permlab.platform.cell_task import run_cell_in_worker
 from permlab.platform.console import err, out, print_json
+from permlab.platform.courier import await_courier, send_courier
 from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
 from permlab.platform.settings import describe, read_settings
@@ -84,11 +83,11 @@ def execute(
     todo = [cell for cell in plan if cell.result is None]
     work = sum(cell.seconds for cell in todo)
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
-    courier = _send_courier(folder) if settings.track and not joins else None  # it gets ready while Ray does
+    courier = send_courier(folder) if settings.track and not joins else None  # it gets ready while Ray does
     with cluster(address) as nodes:
         if settings.track and joins:
             refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
-            courier = _send_courier(folder)
+            courier = send_courier(folder)
         room = slots(settings.resources)
         done = len(plan) - len(todo)
         err.print(
@@ -106,7 +105,7 @@ def execute(
     gave_up = progress.failed > settings.max_failed
     _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
     if courier:
-        _await_courier(courier)
+        await_courier(courier, seconds=600)
     if stopped:
         return 128 + stopped, "stopped; the same command goes on from the checkpoints"
     if gave_up:
@@ -131,24 +130,6 @@ def _close(folder: Path, status: str, plan: list[Any] | None = None) -> None:
         write_results(plan, folder)
     document = read_json(folder / "sweep.json") or {}
     write_json(folder / "sweep.json", document | {"status": status, "ended": time.time()})
-
-
-def _send_courier(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "permlab.platform.tracking", str(folder)]
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-
-
-def _await_courier(courier: subprocess.Popen[str]) -> None:
-    try:
-        _, errors = courier.communicate(timeout=600)
-        reason = errors.strip().splitlines()[-1][:200] if courier.returncode and errors.strip() else ""
-    except subprocess.TimeoutExpired:
-        courier.kill()
-        reason = "no answer within ten minutes"
-    if courier.returncode:
-        err.print(f"not all in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
 
 
 def _show_plan(plan: list[Any], as_json: bool) -> int:

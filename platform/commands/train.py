@@ -10,8 +10,6 @@ A run that was stopped or killed goes on from its checkpoint; one that is done i
 """
 
 import argparse
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from rich.table import Table
 from permlab.platform.building import build_if_missing
 from permlab.platform.config import RunSettings
 from permlab.platform.console import err, out, print_json
+from permlab.platform.courier import await_courier, send_courier
 from permlab.platform.settings import describe, read_settings
 
 
@@ -53,7 +52,7 @@ def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
 
     def send(folder: Path) -> None:
         if settings.track:
-            couriers.append(_send_courier(str(folder)))
+            couriers.append(send_courier(folder))
 
     def tell(folder: Path) -> None:
         err.print(f"{settings.name} is done already ({folder}); --fresh runs it again", markup=False)
@@ -67,25 +66,7 @@ def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
     finally:
         bar.progress.stop()
         for courier in couriers:
-            _await_courier(courier)
-
-
-def _send_courier(folder: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "permlab.platform.tracking", folder]
-    return subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-
-
-def _await_courier(courier: subprocess.Popen[str]) -> None:
-    try:
-        _, errors = courier.communicate(timeout=60)
-        reason = errors.strip().splitlines()[-1][:200] if courier.returncode and errors.strip() else ""
-    except subprocess.TimeoutExpired:
-        courier.kill()
-        reason = "no answer within a minute"
-    if courier.returncode:
-        err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
+            await_courier(courier, seconds=60)
 
 
 def _show(result: dict[str, Any]) -> None:
