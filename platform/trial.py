@@ -25,6 +25,7 @@ from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
 from permlab.tasks.modules import TASKS, GraphTask
 
+STEPS_A_CALL = 16  # a signal is answered, and the bar drawn, after so many steps
 _WEIGHTS, _READOUT = 1, 2  # what a seed is drawn for, as entropy
 
 
@@ -76,6 +77,7 @@ class Trial:
             settings.permutations,
             settings.train.fresh_permutations,
             bool(settings.train.overfit_batches),
+            1 if settings.temporary else STEPS_A_CALL,
         )
         task = TASKS[manifest.task](
             build_model(settings, len(manifest.feature_names), manifest.max_nodes),
@@ -223,7 +225,7 @@ class _Keeper(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self.stop_signal() and not trainer.is_last_batch:  # the end of the epoch is near, and answers itself
-            self.state.epoch, self.state.batch = trainer.current_epoch, batch.step + 1
+            self.state.epoch, self.state.batch = trainer.current_epoch, batch[-1].step + 1
             self._stop(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -1,6 +1,8 @@
 """Batches for training and evaluation. Everything random in epoch e is a function of (seed, e)."""
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
@@ -16,22 +18,34 @@ EVALUATION_BATCH = 1024
 
 
 class TrainLoader:
-    """The batches of one epoch, from batch `start` on: all training graphs, shuffled, with their permuted copies."""
+    """The batches of one epoch, from batch `start` on: all training graphs, shuffled, with their permuted copies.
+
+    They come in lists of `steps_a_call`: Lightning's own work between two steps costs as much as a third of a step.
+    """
 
     def __init__(self, data: "GraphData", epoch: int, start: int = 0) -> None:
         self.data, self.epoch, self.start = data, 0 if data.repeat_first_epoch else epoch, start
         self.items = len(data.split.train) * (1 + data.permutations)
 
-    def __len__(self) -> int:
-        return -(-self.items // self.data.batch_size) - self.start
+    @property
+    def steps(self) -> range:
+        return range(self.start, -(-self.items // self.data.batch_size))
 
-    def __iter__(self) -> Iterator[GraphBatch]:
+    def __len__(self) -> int:
+        return -(-len(self.steps) // self.data.steps_a_call)
+
+    def __iter__(self) -> Iterator[list[GraphBatch]]:
+        batches = self.batches()
+        while call := list(islice(batches, self.data.steps_a_call)):
+            yield call
+
+    def batches(self) -> Iterator[GraphBatch]:
         data, train = self.data, self.data.split.train
         order = random_order(self.items, data.seed, _SHUFFLE, self.epoch)
         drawn_in = self.epoch + 1 if data.fresh_permutations else 0
         copies = range(1, data.permutations + 1)
         seeds = np.array([-1, *(derive_seed(data.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
-        for step in range(self.start, self.start + len(self)):
+        for step in self.steps:
             item = order[step * data.batch_size : (step + 1) * data.batch_size]
             graphs = train[item % len(train)]
             permutation = seeds[item // len(train)] if data.permutations else None
@@ -71,11 +85,12 @@ class GraphData(pl.LightningDataModule):
         permutations: int = 0,
         fresh_permutations: bool = False,
         repeat_first_epoch: bool = False,
+        steps_a_call: int = 1,
     ) -> None:
         super().__init__()
         self.store, self.split, self.splits, self.seed = store, split, splits, seed
         self.batch_size, self.permutations, self.fresh_permutations = batch_size, permutations, fresh_permutations
-        self.repeat_first_epoch = repeat_first_epoch
+        self.repeat_first_epoch, self.steps_a_call = repeat_first_epoch, steps_a_call
         self.resume_at = (0, 0)
         self.last_epoch: int | None = None
 
@@ -103,5 +118,5 @@ class GraphData(pl.LightningDataModule):
         permuted = derive_seed(self.seed, _PERMUTE, self.epoch) if split.endswith("_perm") else None
         return EvaluationLoader(self.store, part, permuted)
 
-    def transfer_batch_to_device(self, batch: GraphBatch, device: torch.device, dataloader_idx: int) -> GraphBatch:
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch  # the store made it there

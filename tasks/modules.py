@@ -34,6 +34,7 @@ class GraphTask(pl.LightningModule):
         noise_seed: int | None = None,
     ) -> None:
         super().__init__()
+        self.automatic_optimization = False  # `training_step` takes several steps
         self.model, self.splits = model, splits
         self.optimizer_name, self.learning_rate, self.weight_decay = optimizer, learning_rate, weight_decay
         self.noise_seed = noise_seed  # None: nothing in the model is random
@@ -52,12 +53,17 @@ class GraphTask(pl.LightningModule):
     def forward(self, batch: GraphBatch) -> Tensor:
         return self.model(batch)
 
-    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
-        if self.noise_seed is not None:
-            torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
-        loss = self.loss(self.model(batch), batch.y)
-        self._losses.append((loss.detach(), len(batch.y)))
-        return loss
+    def training_step(self, batches: list[GraphBatch], batch_idx: int) -> None:
+        """One optimiser step a batch."""
+        optimizer: Any = self.optimizers(use_pl_optimizer=False)
+        for batch in batches:
+            if self.noise_seed is not None:
+                torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
+            optimizer.zero_grad()
+            loss = self.loss(self.model(batch), batch.y)
+            loss.backward()
+            optimizer.step()
+            self._losses.append((loss.detach(), len(batch.y)))
 
     def on_train_epoch_end(self) -> None:  # after the callbacks', which may read the loss
         self.resume_loss(0.0, 0)

@@ -58,8 +58,11 @@ def test_another_seed_gives_other_numbers(cell) -> None:
 
 @pytest.mark.parametrize("options", [[], ["model.dropout=0.3"], ["method=augment", "train.fresh_permutations=true"]])
 @pytest.mark.parametrize("stop_after", [1, 5, 13, 25])
-def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(cell, options: list[str], stop_after: int) -> None:
+def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(
+    cell, monkeypatch: pytest.MonkeyPatch, options: list[str], stop_after: int
+) -> None:
     whole = cell(*options, runs="whole").run()
+    monkeypatch.setattr("permlab.platform.trial.STEPS_A_CALL", 1)  # so that it can be stopped anywhere
     steps = 0
 
     def stop() -> int:
@@ -163,7 +166,7 @@ def test_overfitting_sees_the_same_batches_again(cell) -> None:
     from permlab.tasks.data import TrainLoader
 
     data = cell("train.overfit_batches=1").data
-    first, later = next(iter(TrainLoader(data, 0))), next(iter(TrainLoader(data, 7)))
+    first, later = next(TrainLoader(data, 0).batches()), next(TrainLoader(data, 7).batches())
     assert torch.equal(first.x, later.x)
 
 

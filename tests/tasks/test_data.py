@@ -17,29 +17,35 @@ def targets(loader) -> list[list[float]]:
 
 def test_an_epoch_is_every_training_graph_once_in_an_order_of_its_own(store: GraphStore) -> None:
     data = make(store)
-    first, second = list(TrainLoader(data, 0)), list(TrainLoader(data, 1))
+    first, second = list(TrainLoader(data, 0).batches()), list(TrainLoader(data, 1).batches())
     assert len(first) == len(TrainLoader(data, 0)) == 5
     for epoch in (first, second):
         assert sorted(torch.cat([batch.y for batch in epoch]).tolist()) == sorted(store.y[data.split.train].tolist())
     assert targets(first) != targets(second)
-    assert targets(first) == targets(TrainLoader(make(store), 0))  # a function of seed and epoch
+    assert targets(first) == targets(TrainLoader(make(store), 0).batches())  # a function of seed and epoch
     assert [batch.step for batch in first] == [0, 1, 2, 3, 4]
 
 
 def test_a_later_start_gives_the_rest_of_the_same_epoch(store: GraphStore) -> None:
     data = make(store, permutations=2)
-    whole = list(TrainLoader(data, 3))
-    rest = list(TrainLoader(data, 3, start=4))
+    whole = list(TrainLoader(data, 3).batches())
+    rest = list(TrainLoader(data, 3, start=4).batches())
     assert len(rest) == len(TrainLoader(data, 3, start=4)) == len(whole) - 4
     for left, right in zip(whole[4:], rest, strict=True):
         assert left.step == right.step
         torch.testing.assert_close(left.x, right.x, rtol=0, atol=0)
 
 
+def test_lightning_gets_several_batches_at_a_time(store: GraphStore) -> None:
+    data = make(store, steps_a_call=2)
+    calls = list(TrainLoader(data, 0, start=1))
+    assert [[batch.step for batch in call] for call in calls] == [[1, 2], [3, 4]] and len(TrainLoader(data, 0)) == 3
+
+
 def copies(data: GraphData, epoch: int) -> dict[float, set[tuple[float, ...]]]:
     """For every training graph, told by its features' sum, the node orders in which it came."""
     seen: dict[float, set[tuple[float, ...]]] = {}
-    for batch in TrainLoader(data, epoch):
+    for batch in TrainLoader(data, epoch).batches():
         for first, last in zip(batch.ptr[:-1], batch.ptr[1:], strict=True):
             rows = batch.x[first:last, 0].tolist()
             seen.setdefault(round(sum(sorted(rows)), 3), set()).add(tuple(rows))
