@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 
-ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda x: x}
+# ReLU in place: what it is given is always a fresh product, which nothing else needs.
+ACTIVATIONS = {"relu": torch.relu_, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda x: x}
 
 
 class _Propagate(torch.autograd.Function):
