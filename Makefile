@@ -14,7 +14,7 @@ sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .

@@ -204,7 +204,7 @@ class SweepDelivery(Delivery):
             delivery = self.waiting[key] or self._cell(key)
             if delivery:
                 delivery.advance()
-                if delivery.complete:
+                if delivery.state["status"] == "FINISHED":  # one that was killed or failed may start again
                     del self.waiting[key]
         if document.get("status"):
             self.finish(document["status"], document["ended"], SWEEP_FILES)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +23,13 @@ def mirror() -> Path:
     if not (Path(folder) / "PROTEINS_full.zip").is_file():
         pytest.skip("PERMLAB_MIRROR does not name a folder with PROTEINS_full.zip")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def one_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Ray clusters of two test files at once would find each other, and share two cores: one file at a time."""
+    with FileLock(tmp_path_factory.getbasetemp().parent / "ray.lock"):
+        yield
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 
 from permlab.platform.json_files import read_json
 
-pytestmark = pytest.mark.xdist_group("ray")  # one Ray after the other: they share two cores
 ROOT = Path(__file__).parents[2]
 RAY = str(Path(sys.executable).parent / "ray")
 SWEEP = [
@@ -35,7 +34,9 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def submit(
+    one_ray: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """`ray job submit` to a cluster of its own, from a project folder that holds the wheel and the runtime env."""
     folder = tmp_path_factory.mktemp("job")
     environment = os.environ | {

@@ -24,7 +24,6 @@ from permlab.platform.settings import read_settings
 from permlab.platform.sweep import _execute, run_cells
 from permlab.platform.sweep import cluster as join
 
-pytestmark = pytest.mark.xdist_group("ray")  # one Ray after the other: they share two cores
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 DATA = "dataset=synthetic,graphs=300,max_nodes=12,task=classification"
 KILLS = int(os.environ.get("PERMLAB_TEST_KILLS", "3"))
@@ -32,7 +31,7 @@ CLI = [sys.executable, "-m", "permlab.platform.cli"]
 
 
 @pytest.fixture(scope="module")
-def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def module_cache(one_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One cache for all tests here: Ray's workers take it from the environment in which Ray was started."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("sweep-cache")

@@ -108,7 +108,7 @@ def test_weights_load_again_from_disk_and_from_mlflow(finished: Path, permlab, m
         (["nonsense"], "'nonsense' is no run in runs, nor in sqlite"),
         (["RUN", "--dataset", "synthetic,graphs=5,features=3"], "has other features"),
         (
-            ["RUN", "--dataset", "synthetic,graphs=5,min_nodes=20"],
+            ["RUN", "--dataset", "synthetic,graphs=5,min_nodes=20,task=classification"],
             "has a graph of .* nodes; this run's readout ends at 8",
         ),
         (["RUN", "--dataset", "synthetic,graphs=9,max_nodes=8"], "is a regression; the run was trained for classif"),
