@@ -7,14 +7,18 @@ BIN := $(VENV)/bin
 PINS := infra/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: sweep test lint types format pins clean
+.PHONY: sweep test test-ray lint types format pins clean
 .DELETE_ON_ERROR:
 
 sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not ray"
+
+# Sweeps on real Ray clusters, with kills: about six minutes on two cores.
+test-ray: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -m ray
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import pytest
 
 from permlab.platform.json_files import read_json
 
+pytestmark = pytest.mark.ray
 ROOT = Path(__file__).parents[2]
 RAY = str(Path(sys.executable).parent / "ray")
 SWEEP = [

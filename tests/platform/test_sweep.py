@@ -24,6 +24,7 @@ from permlab.platform.settings import read_settings
 from permlab.platform.sweep import _execute, run_cells
 from permlab.platform.sweep import cluster as join
 
+pytestmark = pytest.mark.ray
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
 DATA = "dataset=synthetic,graphs=300,max_nodes=12,task=classification"
 KILLS = int(os.environ.get("PERMLAB_TEST_KILLS", "3"))
