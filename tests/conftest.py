@@ -1,11 +1,19 @@
 """Fixtures that every test may use. No test touches the user's own cache."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Started in the background of a shell, where Ctrl-C is ignored, and by every child too; some tests send it.
+    with suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
