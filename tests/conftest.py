@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Started in the background of a shell, where Ctrl-C is ignored, and by every child too; some tests send it.
     with suppress(ValueError):
