@@ -21,6 +21,7 @@ import torch
 import yaml
 
 from permlab.datasets.manifest import Manifest
+from permlab.platform.certificates import measure_certificate
 from permlab.platform.checkpoint import save_atomically
 from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.json_files import read_json, without_nan, write_json
@@ -28,6 +29,7 @@ from permlab.platform.settings import describe
 from permlab.platform.trial import Result, Trial
 
 FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics")
 
 
 class Record:
@@ -97,7 +99,13 @@ class Record:
         """Write the artifacts, then the result; the checkpoint has served."""
         save_atomically(result.weights, self.folder / "weights.pt")
         self._predictions(trial, result)
-        document = summary(result) | {"status": FINISHED, "parameters": result.parameters, "ended": time.time()}
+        document = summary(result) | {
+            "parameters": result.parameters,
+            "graphs": {part: len(graphs) for part, graphs in trial.data.split._asdict().items()},
+            "certificate": without_nan(measure_certificate(trial)),
+            "status": FINISHED,
+            "ended": time.time(),
+        }
         write_json(self.folder / "result.json", document)
         (self.folder / "checkpoint.pt").unlink(missing_ok=True)
         return document
@@ -120,8 +128,7 @@ class Record:
 
 def summary(result: Result) -> dict[str, Any]:
     """The document of `train --json`."""
-    names = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics")
-    return without_nan({name: getattr(result, name) for name in names})
+    return without_nan({name: getattr(result, name) for name in SUMMARY})
 
 
 @cache

@@ -18,11 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from permlab.platform.curves import draw_curves
+from permlab.platform.histories import gather, read_history
 from permlab.platform.json_files import read_json, write_json
 
 METRICS_A_CALL, DIGEST_LENGTH = 1000, 36  # MLflow's limits; a call takes 100 parameters, of which a run has fewer
-CELL_FILES = ("config.yaml", "curves.png", "predictions.parquet", "weights.pt", "run.json", "result.json", "error.txt")
-SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md")
+CELL_FILES = (
+    "config.yaml",
+    "curves.png",
+    "predictions.parquet",
+    "weights.pt",
+    "run.json",
+    "history.jsonl",
+    "result.json",
+    "error.txt",
+)
+SWEEP_FILES = ("sweep.yaml", "plan.json", "histories.parquet", "results.csv", "results.md")
 PAUSE = 5.0  # seconds between two deliveries of what is running
 
 
@@ -141,8 +151,12 @@ class CellDelivery(Delivery):
         elif self.state["status"] and not result:
             self.go_on()
         history = read_history(self.folder)
-        self._metrics([entry for entry in history if entry["epoch"] > self.state["epoch"]], params)
-        if result and self.state["status"] != result["status"]:
+        entries = [entry for entry in history if entry["epoch"] > self.state["epoch"]]
+        ended = result is not None and self.state["status"] != result["status"]
+        if result and ended:
+            entries.append({"epoch": history[-1]["epoch"] if history else 0} | outcome(result))
+        self._metrics(entries, params)
+        if result and ended:
             draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
             self.finish(result["status"], result["ended"], CELL_FILES)
 
@@ -182,8 +196,8 @@ class SweepDelivery(Delivery):
         self.cells_folder = folder.parent.parent / "cells"
         self.waiting: dict[str, CellDelivery | None] = {}
         super().__init__(folder, client, folder.name, {"permlab.sweep": folder.name})
-        for cell in (read_json(folder / "plan.json") or {"cells": []})["cells"]:
-            self.waiting[cell["key"]] = None
+        self.keys = [cell["key"] for cell in (read_json(folder / "plan.json") or {"cells": []})["cells"]]
+        self.waiting |= dict.fromkeys(self.keys)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -198,8 +212,10 @@ class SweepDelivery(Delivery):
         document = self.document
         if self.state["run_id"] is None:
             self.create(self.folder.name, document["started"], {}, document["params"])
+            self._plan()
         elif self.state["status"] and not document.get("status"):
             self.go_on()
+            self._plan()
         for key in list(self.waiting):
             delivery = self.waiting[key] or self._cell(key)
             if delivery:
@@ -207,7 +223,12 @@ class SweepDelivery(Delivery):
                 if delivery.state["status"] == "FINISHED":  # one that was killed or failed may start again
                     del self.waiting[key]
         if document.get("status"):
+            gather((self.cells_folder / key for key in self.keys), self.folder / "histories.parquet")
             self.finish(document["status"], document["ended"], SWEEP_FILES)
+
+    def _plan(self) -> None:
+        """A report of an unfinished sweep says what is missing."""
+        self.client.log_artifact(self.state["run_id"], str(self.folder / "plan.json"))
 
     def _cell(self, key: str) -> CellDelivery | None:
         folder = self.cells_folder / key
@@ -225,6 +246,14 @@ class SweepDelivery(Delivery):
                 delivery.save(status="KILLED")
 
 
+def outcome(result: dict[str, Any]) -> dict[str, float | None]:
+    """What is known of a run at its end only: cost, sizes of the splits, certificate."""
+    facts = {f"cost/{name}": result.get(name) for name in ("seconds", "parameters")}
+    for group in ("graphs", "certificate"):
+        facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}
+    return facts
+
+
 @cache
 def experiment_id(client: Any, name: str) -> str:
     from mlflow.exceptions import MlflowException
@@ -239,16 +268,6 @@ def experiment_id(client: Any, name: str) -> str:
         except MlflowException:  # somebody else was quicker
             found = client.get_experiment_by_name(name)
     return str(found.experiment_id)
-
-
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    """The entries of history.jsonl, the last of each epoch, less a line that is being written."""
-    try:
-        lines = (folder / "history.jsonl").read_text().split("\n")[:-1]
-    except FileNotFoundError:
-        return []
-    entries = [json.loads(line) for line in lines]
-    return list({entry["epoch"]: entry for entry in entries}.values())
 
 
 def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:

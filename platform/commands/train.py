@@ -36,7 +36,9 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(RunSettings, args.words)
     result = train(settings, fresh=args.fresh)
     if args.json:
-        print_json({key: value for key, value in result.items() if key not in ("status", "parameters", "ended")})
+        from permlab.platform.record import SUMMARY
+
+        print_json({key: result[key] for key in SUMMARY})
     else:
         _show(result)
     return 0

@@ -15,8 +15,9 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
-from permlab.platform.tracking import connect, read_history
+from permlab.platform.tracking import connect
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
 CLI = [sys.executable, "-c", "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"]
@@ -76,7 +77,12 @@ def test_a_run_is_recorded_as_designed(finished: Path) -> None:
         assert stored == {entry["epoch"]: entry[metric] for entry in history if metric in entry}
     assert set(stored) == {1, 2, 3, 4, 5, 6, 7}
     names = {item.path for item in client.list_artifacts(run.info.run_id)}
-    assert {"config.yaml", "curves.png", "predictions.parquet", "weights.pt"} <= names
+    assert {"config.yaml", "curves.png", "predictions.parquet", "weights.pt", "history.jsonl"} <= names
+    result = read_json(cell / "result.json")
+    assert result["graphs"] == {"train": 72, "validation": 0, "holdout": 18}
+    for group in ("graphs", "certificate"):
+        assert {name: run.data.metrics[f"{group}/{name}"] for name in result[group]} == result[group]
+    assert run.data.metrics["cost/parameters"] == result["parameters"]
 
 
 def test_predictions_are_those_the_metrics_were_made_of(finished: Path) -> None:

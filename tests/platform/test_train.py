@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from permlab.platform.tracking import read_history
+from permlab.platform.histories import read_history
 
 WORDS = ["dataset=synthetic,graphs=60,max_nodes=8,task=classification", "train.epochs=2", "track=false", "threads=1"]
 
