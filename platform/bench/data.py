@@ -8,19 +8,19 @@ from typing import Any
 from rich.table import Table
 
 from permlab.platform.bench.memory import peak_of_tree, readers
+from permlab.platform.bench.settings import DataBench
 from permlab.platform.console import err, out
 
-NAMES = ("proteins_full", "qm9", "synthetic,graphs=1000000")
 READERS = 4
 CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def measure() -> dict[str, Any]:
+def measure(bench: DataBench) -> dict[str, Any]:
     """Build each data set from nothing in a cache of its own, then let four processes read all of it."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="permlab-bench-") as cache:
         os.environ["PERMLAB_CACHE"] = cache
-        for name in NAMES:
+        for name in bench.dataset:
             err.print(f"building {name} …")
             seconds, peak = peak_of_tree([sys.executable, "-c", CLI, "data", "build", name])
             found = readers(name, READERS)
@@ -33,7 +33,7 @@ def measure() -> dict[str, Any]:
                     "private_mb_a_reader": max(private for _, private in found),
                 }
             )
-    return {"readers": READERS, "rows": rows}
+    return {"bench": "data", "readers": READERS, "rows": rows}
 
 
 def show(result: dict[str, Any]) -> None:

@@ -1,58 +1,70 @@
 """What one would write without PermLab: PyG's DataLoader, GCNConv and aggregations in a Lightning Trainer."""
 
-import time
+import logging
+import warnings
+from itertools import pairwise
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCNConv
 from torch_geometric.nn.aggr import Set2Set, SortAggregation, SumAggregation
 from torch_geometric.utils import to_dense_batch
 
+from permlab.datasets.manifest import Manifest
 from permlab.platform.config import RunSettings
-from permlab.platform.trial import Trial
-from permlab.tasks.pyg import to_pyg
-from permlab.tasks.ragged import RaggedLinear
 
 
 class PlainModel(pl.LightningModule):
-    """The same model as the trial's GraphModel, with the same weights."""
+    """The same model as a trial's GraphModel, with a copy of its weights."""
 
     vectors: Tensor
 
-    def __init__(self, settings: RunSettings, ours: Any, max_nodes: int, regression: bool) -> None:
+    def __init__(self, settings: RunSettings, ours: nn.Module, manifest: Manifest) -> None:
         super().__init__()
-        self.settings, self.max_nodes, self.regression = settings, max_nodes, regression
-        convs = [GCNConv(*weight.shape) for weight in ours.gcn.weights]
-        self.convs = nn.ModuleList(convs)
-        for conv, weight, bias in zip(convs, ours.gcn.weights, ours.gcn.biases, strict=True):
-            conv.lin.weight.data, conv.bias.data = weight.detach().T.clone(), bias.detach().clone()
-        first = ours.head.first
-        weight = first.weight.detach().T if isinstance(first, RaggedLinear) else first.weight.detach()
-        dense = nn.Linear(weight.size(1), weight.size(0))
-        dense.weight.data, dense.bias.data = weight.clone(), first.bias.detach().clone()
-        inner = [nn.Linear(layer.in_features, layer.out_features) for layer in (*ours.head.inner, ours.head.last)]
-        for layer, source in zip(inner, (*ours.head.inner, ours.head.last), strict=True):
-            layer.load_state_dict(source.state_dict())
-        self.dense = nn.ModuleList([dense, *inner])
-        self.readout = self._readout(ours)
+        self.method, self.learning_rate = settings.method, settings.train.learning_rate
+        self.max_nodes, self.regression = manifest.max_nodes, manifest.task == "regression"
+        weights = {name: value.detach().clone() for name, value in ours.state_dict().items()}
+        inner, hidden, d = settings.model.hidden, settings.model.head_hidden, settings.d
+        widths = [len(manifest.feature_names), *[inner] * (settings.model.layers - 1), d]
+        self.convs = nn.ModuleList(GCNConv(a, b) for a, b in pairwise(widths))
+        self.readout, pooled = self._readout(d, weights)
+        sizes = [pooled, *[hidden] * settings.model.head_layers, 1]
+        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self._copy(weights)
 
-    def _readout(self, ours: Any) -> nn.Module:
-        method, d = self.settings.method, self.settings.d
-        if method == "sum":
-            return SumAggregation()
-        if method == "sort":
-            return SortAggregation(self.max_nodes)
-        if method == "set2set":
-            aggregation = Set2Set(d, processing_steps=ours.readout.set2set.processing_steps)
-            aggregation.load_state_dict(ours.readout.set2set.state_dict())
-            return aggregation
-        if method == "kernels":
-            self.register_buffer("vectors", ours.readout.centres.float().clone())
-        return nn.Identity()
+    def _readout(self, d: int, weights: dict[str, Tensor]) -> tuple[nn.Module | None, int]:
+        """PyG's aggregation, if it has one, and the width of what is pooled."""
+        if self.method == "sum":
+            return SumAggregation(), d
+        if self.method == "sort":
+            return SortAggregation(self.max_nodes), self.max_nodes * d
+        if self.method == "set2set":
+            lstm = {name.partition("set2set.")[2]: value for name, value in weights.items() if "set2set." in name}
+            aggregation = Set2Set(d, processing_steps=3)
+            aggregation.load_state_dict(lstm)
+            return aggregation, 2 * d
+        if self.method == "kernels":
+            self.register_buffer("vectors", weights["readout.centres"])
+            return SumAggregation(), len(self.vectors)
+        return None, self.max_nodes * (d + (self.method == "ordering"))
+
+    def _copy(self, weights: dict[str, Tensor]) -> None:
+        for i, conv in enumerate(self.convs):
+            conv.lin.weight.data, conv.bias.data = (
+                weights[f"gcn.weights.{i}"].T.contiguous(),
+                weights[f"gcn.biases.{i}"],
+            )
+        names = ["first", *(f"inner.{i}" for i in range(len(self.dense) - 2)), "last"]
+        for layer, name in zip(self.dense, names, strict=True):
+            weight = weights[f"head.{name}.weight"]
+            # A ragged first layer keeps the transpose of nn.Linear's weight.
+            layer.weight.data = weight if weight.shape == layer.weight.shape else weight.T.contiguous()
+            layer.bias.data = weights[f"head.{name}.bias"]
 
     def forward(self, batch: Any) -> Tensor:
         x = batch.x
@@ -66,16 +78,14 @@ class PlainModel(pl.LightningModule):
         return self.dense[-1](z).squeeze(-1)
 
     def pool(self, x: Tensor, index: Tensor) -> Tensor:
-        method = self.settings.method
-        if method == "kernels":
-            unit = functional.normalize(x, dim=1)
-            return SumAggregation()(torch.exp(-(torch.cdist(unit, self.vectors) ** 2)), index)
-        if method in ("sum", "sort", "set2set"):
+        if self.method == "kernels":
+            x = torch.exp(-(torch.cdist(functional.normalize(x, dim=1), self.vectors) ** 2))
+        if self.readout is not None:
             return self.readout(x, index)
-        if method == "ordering":
+        if self.method == "ordering":
             x = torch.cat([x, x.sum(1, keepdim=True)], dim=1)
         dense, mask = to_dense_batch(x, index, max_num_nodes=self.max_nodes)
-        if method == "ordering":
+        if self.method == "ordering":
             dense = dense.masked_fill(~mask[..., None], float("-inf")).sort(dim=1, descending=True).values
             dense = dense.masked_fill(~mask[..., None], 0.0)
         return dense.flatten(1)
@@ -87,27 +97,32 @@ class PlainModel(pl.LightningModule):
         return functional.binary_cross_entropy_with_logits(predictions, batch.y)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=self.settings.train.learning_rate)
+        return torch.optim.Adam(self.parameters(), lr=self.learning_rate)
 
 
-def plain_run(trial: Trial) -> dict[str, float]:
-    """Seconds of `Trainer.fit`, and the largest difference to our predictions at the same weights."""
-    settings, manifest = trial.settings, trial.store.manifest
-    graphs = to_pyg(trial.store, trial.data.split.train)
-    model = PlainModel(settings, trial.task.model, manifest.max_nodes, manifest.task == "regression")
-    first = trial.data.split.train[: settings.train.batch_size]
-    sample = next(iter(DataLoader(graphs[: len(first)], batch_size=len(first))))
-    with torch.no_grad():
-        difference = (model(sample) - trial.task.model(trial.store.batch(first))).abs().max().item()
+def permuted_copies(graphs: list[Data], copies: int, seed: int) -> list[Data]:
+    """So many copies of every graph, its nodes renumbered at random."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(copies):
+        for graph in graphs:
+            order = torch.randperm(graph.num_nodes, generator=generator)
+            place = torch.argsort(order)
+            found.append(Data(x=graph.x[order], edge_index=place[graph.edge_index], y=graph.y))
+    return found
+
+
+def fit(model: PlainModel, loader: DataLoader, callbacks: list[pl.Callback]) -> None:
+    """Train until a callback ends it."""
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="pytorch_lightning")
     trainer = pl.Trainer(
-        max_epochs=settings.train.epochs,
+        max_epochs=-1,
         accelerator="cpu",
+        callbacks=callbacks,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    loader = DataLoader(graphs, batch_size=settings.train.batch_size, shuffle=True)
-    start = time.perf_counter()
     trainer.fit(model, loader)
-    return {"seconds": time.perf_counter() - start, "difference": difference}

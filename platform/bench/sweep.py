@@ -7,10 +7,9 @@ import tempfile
 import time
 from typing import Any
 
+from permlab.platform.bench.settings import SweepBench
 from permlab.platform.console import err, out
 from permlab.platform.grid import SweepSettings
-
-CELLS = int(os.environ.get("PERMLAB_BENCH_CELLS", "2000"))
 
 
 def no_op(settings: Any) -> dict[str, Any]:
@@ -31,22 +30,28 @@ def no_op(settings: Any) -> dict[str, Any]:
     return result
 
 
-def measure() -> dict[str, Any]:
+def measure(bench: SweepBench) -> dict[str, Any]:
     from permlab.platform.building import build_if_missing
     from permlab.platform.commands.sweep import sweep
 
     with tempfile.TemporaryDirectory(prefix="permlab-bench-") as folder:
         os.environ.pop("MLFLOW_TRACKING_URI", None)
         settings = SweepSettings(
-            name="no-op", dataset=["synthetic"], method=["sum"], d=[1], seed=list(range(CELLS)), runs=folder
+            name="no-op", dataset=["synthetic"], method=["sum"], d=[1], seed=list(range(bench.cells)), runs=folder
         )
         build_if_missing("synthetic")
-        err.print(f"{CELLS} cells that do nothing …")
+        err.print(f"{bench.cells} cells that do nothing …")
         start = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             code = sweep(settings, None, runner=no_op, as_json=True)
         seconds = time.perf_counter() - start
-    return {"cells": CELLS, "exit_code": code, "seconds": seconds, "ms_a_cell": 1000 * seconds / CELLS}
+    return {
+        "bench": "sweep",
+        "cells": bench.cells,
+        "exit_code": code,
+        "seconds": seconds,
+        "ms_a_cell": 1000 * seconds / bench.cells,
+    }
 
 
 def show(result: dict[str, Any]) -> None:

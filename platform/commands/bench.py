@@ -1,28 +1,79 @@
-"""Measure this machine: ours beside the plain way, in one run.
+"""Measure this machine: ours beside the plain way, in one run, in turn, on one core.
 
-permlab bench data     build, open and read data sets: time and memory
-permlab bench sweep    what a cell costs on its way through plan, Ray, tracking and table
-permlab bench train    training through `permlab train` beside a plain PyG + Lightning script
+  permlab bench train    training through `permlab train` beside a plain PyG + Lightning script
+  permlab bench data     build, open and read data sets: time and memory
+  permlab bench sweep    what a cell costs on its way through plan, Ray, tracking and table
+
+  permlab bench train dataset=proteins_full method=[sum,ordering] d=[1,10] --picture speed.png
+  permlab bench train --from runs/bench/train.json --picture speed.png
+
+The result is also written to bench/ in the runs folder.
+
 """
 
 import argparse
 import importlib
+from pathlib import Path
+from typing import Any
 
+from permlab.platform.bench.settings import BENCHES
 from permlab.platform.console import print_json
-
-TOPICS = ("data", "sweep", "train")
+from permlab.platform.errors import ConfigError
+from permlab.platform.json_files import read_json, write_json
+from permlab.platform.settings import describe, read_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", choices=TOPICS)
+    for topic, model in BENCHES.items():
+        lines = [f"  {key:<10}  {what} ({_short(value)})" for key, value, what in describe(model)]
+        parser.description = "\n".join([f"{parser.description}settings of {topic}:", *lines, ""])
+    parser.add_argument("topic", choices=tuple(BENCHES))
+    parser.add_argument("words", nargs="*", metavar="WORD", help="key=value")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="show a stored result instead of measuring")
+    parser.add_argument("--picture", metavar="FILE", help="train: draw the ratios (.png or .svg)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
+
+
+def _short(value: Any) -> str:
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def run(args: argparse.Namespace) -> int:
     topic = importlib.import_module(f"permlab.platform.bench.{args.topic}")
-    result = topic.measure()
+    if args.picture:
+        _check_picture(args)
+    if args.source:
+        result = _stored(args)
+    else:
+        bench = read_settings(BENCHES[args.topic], args.words)
+        result = topic.measure(bench)
+        folder = Path(bench.runs) / "bench"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / f"{args.topic}.json", result)
     if args.json:
         print_json(result)
     else:
         topic.show(result)
+    if args.picture:
+        from permlab.platform.bench.picture import save
+
+        save(result, Path(args.picture))
     return 0
+
+
+def _check_picture(args: argparse.Namespace) -> None:
+    if args.topic != "train":
+        raise ConfigError(f"--picture draws the ratios of train, not of {args.topic}")
+    if Path(args.picture).suffix not in (".png", ".svg"):
+        raise ConfigError(f"the picture {args.picture!r} must end in .png or .svg")
+    if not Path(args.picture).parent.is_dir():
+        raise ConfigError(f"the picture {args.picture!r}: there is no folder {Path(args.picture).parent}")
+
+
+def _stored(args: argparse.Namespace) -> dict[str, Any]:
+    if args.words:
+        raise ConfigError(f"{args.words[0]}: a stored result takes no settings; leave out --from to measure")
+    result = read_json(Path(args.source))
+    if not result or result.get("bench") != args.topic:
+        raise ConfigError(f"{args.source!r} is no result of permlab bench {args.topic} --json")
+    return result

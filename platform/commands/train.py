@@ -10,6 +10,7 @@ A run that was stopped or killed goes on from its checkpoint; one that is done i
 """
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
-    """Run the cell with a bar, and a courier to MLflow beside it."""
+def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] = ()) -> dict[str, Any]:
+    """Run the cell with a bar, and a courier to MLflow beside it; Lightning calls the callbacks too."""
     from permlab.platform.cell import run_cell
     from permlab.platform.epoch_bar import EpochBar
 
@@ -64,7 +65,7 @@ def train(settings: RunSettings, fresh: bool = False) -> dict[str, Any]:
 
     bar = EpochBar(settings.name, settings.train.epochs)
     try:
-        return run_cell(settings, fresh=fresh, callbacks=[bar], on_start=send, on_known=tell, on_wait=wait)
+        return run_cell(settings, fresh=fresh, callbacks=[bar, *callbacks], on_start=send, on_known=tell, on_wait=wait)
     finally:
         bar.progress.stop()
         for courier in couriers:

@@ -1,0 +1,58 @@
+"""What this machine can do at most, measured: products of matrices, and copying memory."""
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "torch-geometric", "pytorch-lightning", "numpy")
+
+
+def limits(size: int = 2048, megabytes: int = 256, seconds: float = 1.0) -> dict[str, float]:
+    """The best of about a second each: GFLOP/s of a float32 GEMM, GB/s of a copy (bytes read and written)."""
+    import torch
+
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    source = torch.ones(megabytes * 250_000)
+    target = torch.empty_like(source)
+    product = torch.empty_like(left)
+    gemm = _best(lambda: torch.mm(left, right, out=product), seconds)
+    copy = _best(lambda: target.copy_(source), seconds)
+    return {"gemm_gflops": 2e-9 * size**3 / gemm, "copy_gb_s": 2e-9 * 4 * source.numel() / copy}
+
+
+def _best(action: Any, seconds: float) -> float:
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def facts(threads: int = 1) -> dict[str, Any]:
+    """Machine, versions and date: what a figure means nothing without."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        "load": round(os.getloadavg()[0], 2),  # of all that runs here: above 1, the figures are those of a busy machine
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+    }
+
+
+def cpu_name() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def caption(machine: dict[str, Any]) -> str:
+    """One line under a table or a picture."""
+    threads = machine["threads"]
+    return f"{machine['cpu']}, {threads} core{'s' * (threads > 1)}, {machine['date'][:10]}"

@@ -1,0 +1,34 @@
+"""How benchmarks show numbers."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from permlab.platform.console import out
+
+FILE_WIDTH = 160  # where there is no terminal, no column is cut
+
+
+def new_table(words: Iterable[str], numbers: Iterable[str]) -> Table:
+    """Columns of words, then columns of numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in words:
+        table.add_column(column, no_wrap=True)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def print_table(table: Table) -> None:
+    Console(width=None if out.is_terminal else FILE_WIDTH, highlight=False).print(table)
+
+
+def spread(values: Sequence[float]) -> list[float]:
+    return [min(values), max(values)]
+
+
+def to(ends: Sequence[float], digits: int = 1) -> str:
+    """3.1–4.0"""
+    low, high = ends
+    return f"{low:.{digits}f}–{high:.{digits}f}"

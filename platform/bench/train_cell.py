@@ -1,0 +1,87 @@
+"""One cell measured from both sides. Runs in a worker: see `worker.py`."""
+
+import gc
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from permlab.platform.bench.plain_pyg import PlainModel, fit, permuted_copies
+from permlab.platform.bench.stopwatch import Stopwatch
+from permlab.platform.bench.work import work_of
+from permlab.platform.commands.train import train
+from permlab.platform.config import RunSettings
+from permlab.platform.trial import Trial
+from permlab.tasks.pyg import to_pyg
+
+
+def ours(cell: dict[str, Any], epochs: int) -> float:
+    """Seconds of so many epochs of `permlab train`, courier included if the cell is tracked."""
+    settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
+    gc.collect()
+    return watch.time(lambda: train(settings, fresh=True, callbacks=[watch]))
+
+
+def plain(cell: dict[str, Any], epochs: int) -> float:
+    """Seconds of so many epochs of the plain script on the same graphs."""
+    settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
+    trial = _trial(settings)
+    model = PlainModel(settings, trial.task.model, trial.store.manifest)
+    loader = DataLoader(_graphs(settings), batch_size=settings.train.batch_size, shuffle=True)
+    gc.collect()
+    return watch.time(lambda: fit(model, loader, [watch]))
+
+
+def compare(cell: dict[str, Any]) -> dict[str, Any]:
+    """Both losses over the first training graphs at the same weights, the steps an epoch, the work of a step."""
+    settings = RunSettings.model_validate(cell)
+    trial = _trial(settings)
+    manifest, train_part = trial.store.manifest, trial.data.split.train
+    first = train_part[: settings.train.batch_size]
+    model = PlainModel(settings, trial.task.model, manifest)
+    batch = trial.store.batch(first)
+    with torch.no_grad():
+        loss = trial.task.loss(trial.task.model(batch), batch.y).item()
+        sample = next(iter(DataLoader(_graphs(settings)[: len(first)], batch_size=len(first))))
+        plain_loss = model.training_step(sample, 0).item()
+    items = len(train_part) * (1 + settings.permutations)
+    steps = -(-items // settings.train.batch_size)
+    nodes = int(np.diff(trial.store.node_ptr)[train_part].sum()) * (1 + settings.permutations) / steps
+    entries = int(_entries(trial)) * (1 + settings.permutations) / steps
+    work = work_of(trial.task.model, settings, manifest, items / steps, nodes, entries)
+    return {"loss": loss, "plain_loss": plain_loss, "steps_an_epoch": steps} | work
+
+
+def _entries(trial: Trial) -> int:
+    """Entries of Â over the training part."""
+    store, part = trial.store, trial.data.split.train
+    return int((store.a_ptr[store.node_ptr[part + 1]] - store.a_ptr[store.node_ptr[part]]).sum())
+
+
+def _trial(settings: RunSettings) -> Trial:
+    torch.set_num_threads(settings.threads or 1)
+    return Trial.prepare(settings)
+
+
+def _graphs(settings: RunSettings) -> list[Data]:
+    key = settings.model_copy(update={"d": 1, "runs": ""})
+    return _pyg_graphs(key.model_dump_json())
+
+
+@lru_cache(maxsize=1)
+def _pyg_graphs(settings: str) -> list[Data]:
+    """The training part as PyG objects, then its permuted copies, materialised."""
+    trial = _trial(RunSettings.model_validate_json(settings))
+    graphs = to_pyg(trial.store, trial.data.split.train)
+    return graphs + permuted_copies(graphs, trial.settings.permutations, trial.settings.seed)
+
+
+def forget(folder: str) -> None:
+    """Remove what a measured run left."""
+    import shutil
+
+    shutil.rmtree(Path(folder) / "cells", ignore_errors=True)
