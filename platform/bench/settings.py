@@ -28,9 +28,14 @@ Widths = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list),
 
 
 class BenchSettings(Settings):
+    runs: str = Field("runs", description="folder of results; this one goes to bench/ in it")
+
+
+class Timed(BenchSettings):
+    """What is measured from two sides, in turn."""
+
     repeats: int = Field(3, ge=1, description="times that both sides are measured, in turn")
     threads: int = Field(1, ge=1, description="cores, the same for both sides")
-    runs: str = Field("runs", description="folder of results; this one goes to bench/ in it")
 
     @field_validator("threads")
     @classmethod
@@ -40,7 +45,7 @@ class BenchSettings(Settings):
         return threads
 
 
-class TrainBench(BenchSettings):
+class TrainBench(Timed):
     """Training: every data set × method × d."""
 
     dataset: Names = Field(["proteins_full", "qm9,limit=20000"], description="data sets")

@@ -111,7 +111,7 @@ def test_a_stored_result_is_shown_and_drawn(permlab, trained: Path, tmp_path: Pa
     [
         (["flight"], "argument topic: invalid choice: 'flight' (choose from"),
         (["train", "method=polynomial"], "method=polynomial: unknown 'polynomial': choose from ordering, kernels"),
-        (["train", "stepz=3"], "unknown setting stepz: did you mean steps? choose from repeats"),
+        (["train", "stepz=3"], "unknown setting stepz: did you mean steps? choose from runs"),
         (["train", "d=0"], "d.0=0: input should be greater than or equal to 1"),
         (["train", "dataset=nope"], "nope"),
         (["train", "threads=999"], "threads=999: this machine offers"),
