@@ -54,6 +54,7 @@ class PlainModel(pl.LightningModule):
         return None, self.max_nodes * (d + (self.method == "ordering"))
 
     def _copy(self, weights: dict[str, Tensor]) -> None:
+        conv: Any
         for i, conv in enumerate(self.convs):
             conv.lin.weight.data, conv.bias.data = (
                 weights[f"gcn.weights.{i}"].T.contiguous(),
