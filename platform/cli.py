@@ -22,6 +22,7 @@ VERBS = {
     "train": "train one cell: a data set, a readout, a width, a seed",
     "sweep": "run a grid of cells on Ray",
     "status": "how sweeps stand",
+    "report": "tables, figures and tests of a sweep, the paper's beside ours",
     "ui": "start the MLflow dashboard",
     "predict": "score a data set with the weights of a finished run",
     "config": "show what can be set and what the values are",

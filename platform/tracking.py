@@ -48,6 +48,7 @@ def connect(runs: Path) -> Any:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     runs.mkdir(parents=True, exist_ok=True)
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.ERROR)
@@ -157,6 +158,8 @@ class CellDelivery(Delivery):
             entries.append({"epoch": history[-1]["epoch"] if history else 0} | outcome(result))
         self._metrics(entries, params)
         if result and ended:
+            if result.get("error"):
+                self.client.set_tag(self.state["run_id"], "error", result["error"][:1000])
             draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
             self.finish(result["status"], result["ended"], CELL_FILES)
 

@@ -1,0 +1,71 @@
+"""The questions that a sweep is run for, answered in a line each."""
+
+from permlab.platform.report.blocks import Block, Items, Section
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.luck import p_text
+from permlab.platform.report.scorecard import count
+from permlab.platform.report.statistics import ALPHA
+from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
+from permlab.platform.report.tables import pretty
+
+
+def answers_section(findings: Findings) -> Section:
+    blocks: list[Block] = []
+    for dataset in findings.sweep.datasets:
+        blocks += [f"{pretty(dataset)}:", Items(_answers(findings, dataset))]
+    return Section("answers", "In short", blocks)
+
+
+def _answers(findings: Findings, dataset: str) -> list[str]:
+    sweep, metric = findings.sweep, findings.sweep.headline(dataset)
+    split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
+    if metric is None or split is None:
+        return ["No cell has finished yet."]
+    sign = 1 if metric in HIGHER_IS_BETTER else -1
+    here = {
+        (d, method): number.estimate
+        for ((name, d, part, measured), method), number in findings.numbers.items()
+        if (name, part, measured) == (dataset, split, metric)
+    }
+    ranked = sorted(here, key=lambda place: -sign * here[place].mean)
+    d, best = ranked[0]
+    label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
+    lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} seeds."]
+    rivals = [method for width, method in ranked if width == d and method != best]
+    if rivals:
+        lines.append(_margin(findings, (dataset, d, split, metric), best, rivals))
+    lines += _permuted(findings, dataset, metric, sign)
+    numbers = [
+        number for (place, _), number in findings.numbers.items() if place[0] == dataset and number.paper is not None
+    ]
+    if numbers:
+        lines.append(f"The paper: of {len(numbers)} of its numbers measured here, {count(numbers)}.")
+    return lines
+
+
+def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, rivals: list[str]) -> str:
+    means = [findings.numbers[place, method].estimate.mean for method in (best, rivals[0])]
+    by = f"By {abs(means[0] - means[1]):.3f} over {rivals[0]}, the next at d = {place[1]}"
+    test = findings.compare(place, best, rivals[0])
+    if test is None:
+        return f"{by}; whether that is luck cannot be told: {findings.why_no_test() or 'too few seeds in common.'}"
+    verdict = "more than luck" if test.p_holm < ALPHA else "luck cannot be ruled out"
+    beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.p_holm < ALPHA]
+    told = f"it is told from {', '.join(beaten)}" if beaten else "no method is told from it"
+    return f"{by}: {verdict} (corrected p = {p_text(test.p_holm).removeprefix('< ')}); {told}."
+
+
+def _permuted(findings: Findings, dataset: str, metric: str, sign: int) -> list[str]:
+    """Which methods lose by permuted nodes: the largest loss over d, by the means."""
+    losses: dict[str, float] = {}
+    for (place, method), number in findings.numbers.items():
+        permuted = findings.numbers.get(((dataset, place[1], "holdout_perm", metric), method))
+        if (place[0], *place[2:]) == (dataset, "holdout", metric) and permuted:
+            loss = sign * (number.estimate.mean - permuted.estimate.mean)
+            losses[method] = max(losses.get(method, loss), loss)
+    if not losses:
+        return []
+    hurt = [f"{method} loses {loss:.3f}" for method, loss in losses.items() if loss > 1e-3]
+    fine = [method for method, loss in losses.items() if loss <= 1e-3]
+    parts = ([f"{', '.join(fine)} keep their value"] if fine else []) + hurt
+    return [f"Permuted nodes: {'; '.join(parts)}."]

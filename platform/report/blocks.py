@@ -1,0 +1,97 @@
+"""What a report is made of: sections of text, tables and figures, described once and written in every format."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table's entry: its text, and under it a small note; `good` colours the note (and never stands alone)."""
+
+    text: str
+    bold: bool = False
+    note: str = ""
+    good: bool | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """`folded`: shown on demand. `small`: a table that has its own LaTeX."""
+
+    title: str
+    header: list[str]
+    rows: list[list[Entry | str]]
+    folded: bool = False
+    latex: bool = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of short lines."""
+
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one method; `low` and `high` bound a band (curves) or a bar (single points)."""
+
+    method: str
+    x: list[float]
+    y: list[float]
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)  # of the points
+    line: bool = True
+    markers: bool = True
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`xy`: x against y. `rows`: a row a method, its values along x, bars from low to high.
+
+    Panels of a figure that name the same `share` have the same y range. `groups` are stretches of x, drawn as bars
+    above the rows: methods that a test does not tell apart.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: list[Series]
+    kind: Literal["xy", "rows"] = "xy"
+    x_log: bool = False
+    y_log: bool = False
+    share: str = ""
+    groups: list[tuple[float, float]] = field(default_factory=list)
+    zero_line: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`name` is its file's name; `alt` says in words what can be seen."""
+
+    name: str
+    title: str
+    alt: str
+    panels: list[Panel]
+    columns: int = 2
+    caption: str = ""
+
+
+Block = str | Items | Table | Figure  # a string is a paragraph
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    title: str
+    blocks: list[Block]
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [block for block in self.blocks if isinstance(block, Figure)]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [block for block in self.blocks if isinstance(block, Table)]

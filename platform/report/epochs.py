@@ -1,0 +1,78 @@
+"""Loss and metrics over epochs, as in the paper's figures: three splits, all methods in one plot, d side by side."""
+
+import numpy as np
+import pandas as pd
+
+from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.stored import METRIC_NAMES, SPLITS
+from permlab.platform.report.tables import pretty
+
+POINTS = 100  # of a curve, at most
+
+
+def epochs_section(findings: Findings) -> Section:
+    sweep = findings.sweep
+    blocks: list[Block] = []
+    for dataset in sweep.datasets:
+        curves = mean_curves(findings, dataset)
+        for metric in sweep.metrics(dataset):
+            figure = _figure(findings, dataset, metric, curves)
+            blocks += [figure] if figure else []
+    if not blocks:
+        blocks.append("No finished cell has more than one evaluated epoch yet.")
+    return Section("epochs", "Over epochs", blocks)
+
+
+def mean_curves(findings: Findings, dataset: str) -> pd.DataFrame:
+    """Mean and standard deviation over seeds: rows (d, method, epoch), columns (split/metric, mean | std)."""
+    cells = findings.sweep.finished
+    cells = cells.loc[cells["dataset"] == dataset, ["key", "d", "method"]]
+    rows = findings.sweep.histories.merge(cells, on="key").drop(columns="key")
+    return rows.groupby(["d", "method", "epoch"]).agg(["mean", "std"]).sort_index()
+
+
+def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame) -> Figure | None:
+    sweep, thinned = findings.sweep, False
+    panels, spoken = [], []
+    widths = sweep.widths(dataset)
+    label = METRIC_NAMES.get(metric, metric)
+    for split in sweep.splits(dataset):
+        name = f"{split}/{metric}"
+        for d in widths:
+            series = []
+            for method in sweep.methods:
+                if (d, method) in curves.index and name in curves:
+                    part = curves.loc[(d, method), name].dropna(subset="mean")
+                    shown = part.iloc[thin(len(part))]
+                    thinned |= len(shown) < len(part)
+                    if len(part) > 1:
+                        series.append(_curve(method, shown))
+            if series:
+                title = f"d = {d}, {SPLITS[split]}"
+                panels.append(Panel(title, "epoch", label, series, y_log=metric == "loss", share=split))
+                spoken.append(f"{title}: " + ", ".join(f"{line.method} {line.y[-1]:.3f}" for line in series))
+    if not panels:
+        return None
+    caption = "Lines are means over seeds, bands one standard deviation." + (
+        f" Curves are thinned to {POINTS} epochs." if thinned else ""
+    )
+    alt = f"{pretty(dataset)}, {label} over epochs. At the end, {'; '.join(spoken)}."
+    title = f"{pretty(dataset)}: {label} over epochs"
+    return Figure(f"epochs-{slug(dataset)}-{metric}", title, alt, panels, min(len(widths), 4), caption)
+
+
+def _curve(method: str, part: pd.DataFrame) -> Series:
+    mean, std = part["mean"].to_numpy(float), part["std"].fillna(0).to_numpy(float)
+    low, high = (mean - std, mean + std) if std.any() else (np.array([]), np.array([]))
+    return Series(method, part.index.tolist(), mean.tolist(), low.tolist(), high.tolist(), markers=False)
+
+
+def thin(count: int) -> np.ndarray:
+    """Places of at most POINTS of them, evenly spread, first and last included."""
+    return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)) if count else np.zeros(0, int)
+
+
+def slug(dataset: str) -> str:
+    """A data set's name as part of a file's name."""
+    return "".join(letter if letter.isalnum() else "-" for letter in dataset)

@@ -1,0 +1,40 @@
+"""The report as Markdown, its pictures beside it."""
+
+from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
+
+
+def to_markdown(title: str, sections: list[Section]) -> str:
+    lines = [f"# {title}", ""]
+    for section in sections:
+        lines += [f"## {section.title}", ""]
+        for block in section.blocks:
+            lines += [_block(block), ""]
+    return "\n".join(lines)
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, str):
+        return escape(block)
+    if isinstance(block, Items):
+        return "\n".join(f"* {escape(line)}" for line in block.lines)
+    if isinstance(block, Figure):
+        return f"![{escape(block.alt)}](figures/{block.name}.png)\n\n*{escape(f'{block.title}. {block.caption}')}*"
+    return _table(block)
+
+
+def _table(table: Table) -> str:
+    rows = [table.header, ["---"] * len(table.header), *([_entry(entry) for entry in row] for row in table.rows)]
+    return f"**{escape(table.title)}**\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _entry(entry: Entry | str) -> str:
+    if isinstance(entry, str):
+        return escape(entry)
+    text = f"**{escape(entry.text)}**" if entry.bold else escape(entry.text)
+    return f"{text}<br><sub>{escape(entry.note)}</sub>" if entry.note else text
+
+
+def escape(text: str) -> str:
+    for letter in "\\`*_[]<>|":
+        text = text.replace(letter, f"\\{letter}")
+    return text.replace("\n", " ")

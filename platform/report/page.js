@@ -1,0 +1,224 @@
+"use strict";
+// Draws the figures of the page into their SVG elements, as wide as they are; legend and tooltips.
+(() => {
+  const { figures, styles } = JSON.parse(document.getElementById("data").textContent);
+  const hidden = new Set();
+  const tip = document.getElementById("tip");
+  const SHAPES = {
+    circle: "M4 0A4 4 0 1 1-4 0A4 4 0 1 1 4 0Z",
+    square: "M-3.5-3.5H3.5V3.5H-3.5Z",
+    cross: "M-4-2L-2-4L0-2L2-4L4-2L2 0L4 2L2 4L0 2L-2 4L-4 2L-2 0Z",
+    diamond: "M0-5L4.5 0L0 5L-4.5 0Z",
+    up: "M0-4.5L4.5 3.5H-4.5Z",
+    down: "M0 4.5L4.5-3.5H-4.5Z",
+    plus: "M-1.4-4.5H1.4V-1.4H4.5V1.4H1.4V4.5H-1.4V1.4H-4.5V-1.4H-1.4Z",
+  };
+
+  function add(parent, name, attributes, text) {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    parent.append(node);
+    return node;
+  }
+
+  function show(value) {
+    if (value === null) return "–";
+    const size = Math.abs(value);
+    if (value !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(1).replace("e+", "e");
+    return String(+value.toPrecision(4));
+  }
+
+  function scale([low, high], from, to, log) {
+    const f = log ? Math.log10 : (value) => value;
+    const span = f(high) - f(low);
+    return (value) => from + ((f(Math.max(value, log ? 1e-300 : -Infinity)) - f(low)) / span) * (to - from);
+  }
+
+  function ticks([low, high], count, log) {
+    const found = [];
+    if (log) {
+      const decades = Math.log10(high / low);
+      const every = Math.max(1, Math.ceil(decades / count));
+      const steps = decades < 1.2 ? [1, 2, 3, 5, 7] : decades < 2.2 ? [1, 2, 5] : [1];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+        for (const step of steps) {
+          const value = step * 10 ** power;
+          if (value >= low && value <= high && (steps.length > 1 || power % every === 0)) found.push(value);
+        }
+      return found;
+    }
+    const raw = (high - low) / count;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((s) => s * power >= raw);
+    for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
+    return found;
+  }
+
+  function axisX(svg, panel, x, box) {
+    for (const value of ticks(panel.x_range, Math.max(2, Math.floor((box.right - box.left) / 60)), panel.x_log)) {
+      add(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
+      add(svg, "text", { x: x(value), y: box.bottom + 14, "text-anchor": "middle" }, show(value));
+    }
+    add(svg, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
+    add(svg, "text", { x: (box.left + box.right) / 2, y: box.bottom + 29, "text-anchor": "middle" }, panel.x_label);
+  }
+
+  function marker(group, style, x, y) {
+    add(group, "path", { d: SHAPES[style.marker], fill: style.colour, transform: `translate(${x} ${y})` });
+  }
+
+  function within(value, low, high) {
+    return Math.min(Math.max(value, low), high);
+  }
+
+  function tell(panel, series, i) {
+    const value = panel.kind === "rows" ? series.x[i] : series.y[i];
+    const range = series.low.length ? ` (${show(series.low[i])} to ${show(series.high[i])})` : "";
+    const label = series.labels[i] ? `${series.labels[i]}, ` : "";
+    const at = panel.kind === "rows" ? "" : `${panel.x_label} ${show(series.x[i])}: `;
+    return `${series.method}, ${label}${at}${show(value)}${range}`;
+  }
+
+  function drawRows(svg, panel, width) {
+    const shown = panel.series.filter((series) => !hidden.has(series.method));
+    const top = 8 + 9 * panel.groups.length;
+    const box = { left: 66, right: width - 14, top: 2, bottom: top + 24 * shown.length };
+    const height = box.bottom + 36;
+    const x = scale(panel.x_range, box.left, box.right, panel.x_log);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("height", height);
+    axisX(svg, panel, x, box);
+    if (panel.zero_line) add(svg, "line", { class: "axis", x1: x(0), x2: x(0), y1: box.top, y2: box.bottom });
+    panel.groups.forEach(([low, high], i) =>
+      add(svg, "line", { class: "axis", "stroke-width": 4, x1: x(low), x2: x(high), y1: 7 + 9 * i, y2: 7 + 9 * i }));
+    const points = [];
+    shown.forEach((series, row) => {
+      const style = styles[series.method];
+      const y = top + 12 + 24 * row;
+      const group = add(svg, "g", { "data-method": series.method });
+      add(group, "text", { x: box.left - 8, y: y + 4, "text-anchor": "end" }, series.method);
+      series.x.forEach((value, i) => {
+        if (value === null) return;
+        if (series.low.length) {
+          const ends = [series.low[i], series.high[i]].map((end) => within(x(end), box.left, box.right));
+          add(group, "line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: style.colour, "stroke-width": 3, opacity: 0.6 });
+        }
+        marker(group, style, x(value), y);
+        points.push({ x: x(value), y, method: series.method, text: tell(panel, series, i) });
+      });
+    });
+    return points;
+  }
+
+  function drawXY(svg, panel, width) {
+    const height = 240;
+    const box = { left: 50, right: width - 12, top: 10, bottom: height - 36 };
+    const x = scale(panel.x_range, box.left, box.right, panel.x_log);
+    const y = scale(panel.y_range, box.bottom, box.top, panel.y_log);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("height", height);
+    axisX(svg, panel, x, box);
+    for (const value of ticks(panel.y_range, 5, panel.y_log)) {
+      add(svg, "line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
+      add(svg, "text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, show(value));
+    }
+    const middle = (box.top + box.bottom) / 2;
+    add(svg, "text", { x: 10, y: middle, "text-anchor": "middle", transform: `rotate(-90 10 ${middle})` }, panel.y_label);
+    const points = [];
+    for (const series of panel.series) {
+      if (hidden.has(series.method)) continue;
+      const style = styles[series.method];
+      const group = add(svg, "g", { "data-method": series.method });
+      const at = series.x.map((value, i) => [x(value), within(y(series.y[i]), box.top, box.bottom)]);
+      if (series.low.length && !series.markers) {
+        const high = series.high.map((end, i) => `${at[i][0]},${within(y(end), box.top, box.bottom)}`);
+        const low = series.low.map((end, i) => `${at[i][0]},${within(y(end), box.top, box.bottom)}`).reverse();
+        add(group, "polygon", { points: [...high, ...low].join(" "), fill: style.colour, opacity: 0.14 });
+      }
+      if (series.line)
+        add(group, "polyline", {
+          points: at.map((pair) => pair.join(",")).join(" "), fill: "none", stroke: style.colour, "stroke-width": 1.7,
+          "stroke-dasharray": style.dash.join(" "),
+        });
+      at.forEach(([px, py], i) => {
+        if (series.markers) {
+          if (series.low.length)
+            add(group, "line", {
+              x1: px, x2: px, stroke: style.colour, opacity: 0.6, y1: within(y(series.low[i]), box.top, box.bottom),
+              y2: within(y(series.high[i]), box.top, box.bottom),
+            });
+          marker(group, style, px, py);
+        }
+        points.push({ x: px, y: py, method: series.method, text: tell(panel, series, i) });
+      });
+    }
+    return points;
+  }
+
+  function draw(entry) {
+    const width = Math.round(entry.svg.clientWidth);
+    if (!width) return;
+    entry.width = width;
+    entry.svg.replaceChildren();
+    entry.points = (entry.panel.kind === "rows" ? drawRows : drawXY)(entry.svg, entry.panel, width);
+  }
+
+  function leave(entry) {
+    tip.hidden = true;
+    for (const group of entry.svg.querySelectorAll(".faded")) group.classList.remove("faded");
+  }
+
+  function point(entry, event) {
+    const frame = entry.svg.getBoundingClientRect();
+    const [px, py] = [event.clientX - frame.left, event.clientY - frame.top];
+    let nearest = null;
+    for (const candidate of entry.points || []) {
+      const distance = Math.hypot(candidate.x - px, candidate.y - py);
+      if (distance < 40 && (!nearest || distance < nearest.distance)) nearest = { ...candidate, distance };
+    }
+    leave(entry);
+    if (!nearest) return;
+    for (const group of entry.svg.querySelectorAll("[data-method]"))
+      group.classList.toggle("faded", group.dataset.method !== nearest.method);
+    tip.textContent = nearest.text;
+    tip.hidden = false;
+    tip.style.left = `${within(event.clientX + 12, 4, innerWidth - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${within(event.clientY - tip.offsetHeight - 10, 4, innerHeight - tip.offsetHeight - 4)}px`;
+  }
+
+  const entries = figures.flatMap((figure) => {
+    const svgs = document.getElementById(figure.name).querySelectorAll(".panel svg");
+    return figure.panels.map((panel, i) => ({ panel, svg: svgs[i], points: [], width: 0 }));
+  });
+  const byElement = new Map(entries.map((entry) => [entry.svg, entry]));
+  const observer = new ResizeObserver((changes) => {
+    for (const change of changes) {
+      const entry = byElement.get(change.target);
+      if (Math.round(entry.svg.clientWidth) !== entry.width) draw(entry);
+    }
+  });
+  for (const entry of entries) {
+    draw(entry);
+    observer.observe(entry.svg);
+    for (const kind of ["pointermove", "pointerdown"]) entry.svg.addEventListener(kind, (event) => point(entry, event));
+    entry.svg.addEventListener("pointerleave", () => leave(entry));
+  }
+
+  const legend = document.getElementById("legend");
+  for (const [method, style] of Object.entries(styles)) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "true");
+    const svg = add(button, "svg", { viewBox: "0 0 26 12", "aria-hidden": "true" });
+    add(svg, "line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 2, "stroke-dasharray": style.dash.join(" ") });
+    marker(svg, style, 13, 6);
+    button.append(method);
+    button.addEventListener("click", () => {
+      if (!hidden.delete(method)) hidden.add(method);
+      button.setAttribute("aria-pressed", String(!hidden.has(method)));
+      entries.forEach(draw);
+    });
+    legend.append(button);
+  }
+})();

@@ -1,0 +1,124 @@
+"""The report as one HTML file: it holds its styles, its script and its data, and asks for nothing else."""
+
+import json
+import math
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from permlab.platform.palette import style_of
+from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
+from permlab.platform.report.ranges import ranges
+
+HERE = Path(__file__).parent
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def to_page(title: str, subtitle: str, sections: list[Section]) -> str:
+    figures = [figure for section in sections for figure in section.figures]
+    methods = list(dict.fromkeys(s.method for f in figures for panel in f.panels for s in panel.series))
+    links = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{(HERE / "page.css").read_text()}</style>
+</head>
+<body>
+<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p><nav aria-label="Sections">{links}</nav></header>
+<main>
+<div id="legend" role="group" aria-label="Show or hide methods in all figures"></div>
+{"".join(_section(section) for section in sections)}
+</main>
+<div id="tip" role="status" hidden></div>
+<script type="application/json" id="data">{_data(figures, methods)}</script>
+<script>
+{(HERE / "page.js").read_text()}</script>
+</body>
+</html>
+"""
+
+
+def _section(section: Section) -> str:
+    body = "\n".join(_block(block) for block in section.blocks)
+    return f'<section id="{section.name}"><h2>{escape(section.title)}</h2>\n{body}</section>\n'
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, str):
+        return f"<p>{escape(block)}</p>"
+    if isinstance(block, Items):
+        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in block.lines) + "</ul>"
+    if isinstance(block, Figure):
+        return _figure(block)
+    return _table(block)
+
+
+def _figure(figure: Figure) -> str:
+    panels = "".join(
+        f'<div class="panel"><p class="name">{escape(panel.title)}</p><svg aria-hidden="true"></svg></div>'
+        for panel in figure.panels
+    )
+    return (
+        f'<figure id="{figure.name}"><figcaption><h3>{escape(figure.title)}</h3></figcaption>'
+        f'<div class="panels" role="img" aria-label="{escape(figure.alt)}" style="--columns:{figure.columns}">{panels}'
+        f"</div><noscript><p>{escape(figure.alt)}</p></noscript>"
+        f'<p class="caption">{escape(figure.caption)}</p></figure>'
+    )
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    rows = "".join(f"<tr>{''.join(_entry(entry, i == 0) for i, entry in enumerate(row))}</tr>\n" for row in table.rows)
+    inner = (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+    if table.folded:
+        return f"<details><summary>{escape(table.title)}</summary>{inner}</details>"
+    return f"<h3>{escape(table.title)}</h3>{inner}"
+
+
+def _entry(entry: Entry | str, first: bool) -> str:
+    tag = 'th scope="row"' if first else "td"
+    if isinstance(entry, str):
+        return f"<{tag}>{escape(entry)}</{tag[:2]}>"
+    text = f"<strong>{escape(entry.text)}</strong>" if entry.bold else escape(entry.text)
+    look = {True: "note good", False: "note bad", None: "note"}[entry.good]
+    note = f'<span class="{look}">{escape(entry.note)}</span>' if entry.note else ""
+    return f"<{tag}>{text}{note}</{tag[:2]}>"
+
+
+def _data(figures: list[Figure], methods: list[str]) -> str:
+    """Figures and the methods' styles, numbers to five digits; safe inside a script element."""
+    document = {
+        "styles": {method: asdict(style_of(method)) for method in methods},
+        "figures": [
+            {
+                "name": figure.name,
+                "panels": [
+                    asdict(panel) | {"x_range": x_range, "y_range": y_range}
+                    for panel, (x_range, y_range) in zip(figure.panels, ranges(figure), strict=True)
+                ],
+            }
+            for figure in figures
+        ],
+    }
+    return json.dumps(_short(document), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(inner) for inner in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value

@@ -1,0 +1,25 @@
+"""The report's sections in their order. To add one: a function from findings to a Section, and a line here."""
+
+from collections.abc import Callable
+
+from permlab.platform.report.answers import answers_section
+from permlab.platform.report.beyond import beyond_section
+from permlab.platform.report.blocks import Section
+from permlab.platform.report.epochs import epochs_section
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.luck import luck_section
+from permlab.platform.report.scorecard import scorecard_section
+from permlab.platform.report.state import state_section
+from permlab.platform.report.tables import tables_section
+from permlab.platform.report.trained import trained_section
+
+SECTIONS: list[Callable[[Findings], Section | None]] = [
+    answers_section,
+    state_section,
+    tables_section,
+    luck_section,
+    beyond_section,
+    trained_section,
+    epochs_section,
+    scorecard_section,
+]

@@ -1,0 +1,55 @@
+"""What the sweep was, and what of it is missing."""
+
+from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.tables import pretty
+
+WORDS = {
+    "FINISHED": "finished",
+    "RUNNING": "still running",
+    "WAITING": "not started",
+    "FAILED": "failed",
+    "KILLED": "stopped",
+}
+LISTED = 200  # missing cells named one by one, at most
+
+
+def state_section(findings: Findings) -> Section:
+    sweep = findings.sweep
+    missing = sweep.cells[sweep.cells["status"] != "FINISHED"]
+    total = len(sweep.cells)
+    blocks: list[Block] = []
+    if len(missing) == 0:
+        blocks.append(f"Nothing is missing: all {total} cells are finished.")
+    else:
+        counts = sweep.cells["status"].value_counts()
+        parts = ", ".join(f"{counts[state]} {word}" for state, word in WORDS.items() if state in counts)
+        blocks.append(
+            f"This sweep is not complete: {total - len(missing)} of {total} cells are finished ({parts}). Everything "
+            "below is about the finished ones. Means over fewer seeds have wider intervals; tests compare the seeds "
+            "that two methods share."
+        )
+        rows: list[list[Entry | str]] = [
+            [cell.name, pretty(cell.dataset), WORDS.get(cell.status, cell.status.lower()), cell.error]
+            for cell in missing.head(LISTED).drop(columns="name").assign(name=missing["name"]).itertuples(index=False)
+        ]
+        title = f"Missing: {len(missing)} cells" + (f", the first {LISTED}" if len(missing) > LISTED else "")
+        blocks.append(Table(title, ["cell", "data set", "state", "why"], rows, folded=len(missing) > 12))
+    blocks.append(_settings(findings))
+    return Section("state", "What was run", blocks)
+
+
+def _settings(findings: Findings) -> Items:
+    sweep = findings.sweep
+    seeds = sorted(int(seed) for seed in sweep.cells["seed"].unique())
+    shown = ", ".join(map(str, seeds)) if len(seeds) <= 10 else f"{len(seeds)}, from {seeds[0]} to {seeds[-1]}"
+    lines = [
+        f"data sets: {', '.join(pretty(dataset) for dataset in sweep.datasets)}",
+        f"methods: {', '.join(sweep.methods)}",
+        f"d: {', '.join(str(d) for d in sorted(sweep.cells['d'].unique()))}",
+        f"seeds: {shown}",
+    ]
+    for key, name in (("train.epochs", "epochs"), ("train.optimizer", "optimiser"), ("train.learning_rate", "rate")):
+        if key in sweep.params:
+            lines.append(f"{name}: {sweep.params[key]}")
+    return Items(lines)

@@ -1,0 +1,106 @@
+"""The tests of the report, as pure functions of numbers.
+
+Seeds share most of their training data, so the differences of two methods over seeds are not independent, and a plain
+paired t-test finds too much. Nadeau and Bengio (2003) put 1/n + n_test/n_train in place of 1/n.
+Friedman's test, Iman and Davenport's F of it and Nemenyi's critical difference are as in Demšar (2006).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+LEAST_SEEDS = 3  # with fewer no test is made
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Two methods over the same seeds: mean difference, corrected t, its two-sided p, Hedges' g of the pairs."""
+
+    seeds: int
+    difference: float
+    t: float
+    p: float
+    g: float
+
+
+def paired_test(first: Sequence[float], second: Sequence[float], test_share: float) -> PairedTest | None:
+    """first − second, seed by seed; `test_share` is n_test / n_train. None with too few seeds."""
+    difference = np.asarray(first, float) - np.asarray(second, float)
+    n = len(difference)
+    if n < LEAST_SEEDS:
+        return None
+    mean, spread = float(difference.mean()), float(difference.std(ddof=1))
+    if spread == 0:  # equal in every seed, or apart by the same amount in each
+        same = mean == 0
+        return PairedTest(n, mean, 0.0 if same else math.copysign(math.inf, mean), float(same), 0.0 if same else mean)
+    t = mean / (spread * math.sqrt(1 / n + test_share))
+    return PairedTest(n, mean, t, float(2 * stats.t.sf(abs(t), n - 1)), mean / spread * (1 - 3 / (4 * (n - 1) - 1)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: adjusted p, to be held against α as they are."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return [float(value) for value in adjusted]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked in every block (1 is best): mean ranks, Friedman's χ², Iman and Davenport's F, the p of F."""
+
+    mean_ranks: list[float]
+    blocks: int
+    chi2: float
+    f: float
+    p: float
+    critical_difference: float
+
+    def groups(self) -> list[tuple[float, float]]:
+        """Stretches of mean rank within which Nemenyi's test tells no two methods apart, the longest ones."""
+        ranks = sorted(self.mean_ranks)
+        found: list[tuple[float, float]] = []
+        for i, low in enumerate(ranks):
+            high = max(rank for rank in ranks[i:] if rank - low <= self.critical_difference)
+            if high > low and (not found or high > found[-1][1]):
+                found.append((low, high))
+        return found
+
+
+def friedman(scores: np.ndarray, higher_is_better: bool) -> Ranking | None:
+    """scores [blocks, methods]. None with fewer than three blocks or methods."""
+    blocks, methods = scores.shape
+    if blocks < LEAST_SEEDS or methods < 3:
+        return None
+    ranks = stats.rankdata(-scores if higher_is_better else scores, axis=1)
+    chi2 = float(stats.friedmanchisquare(*ranks.T).statistic) if np.ptp(ranks) else 0.0
+    return ranking(ranks.mean(axis=0).tolist(), blocks, 0.0 if math.isnan(chi2) else chi2)
+
+
+def ranking(mean_ranks: list[float], blocks: int, chi2: float) -> Ranking:
+    """What follows from mean ranks and Friedman's χ²."""
+    k = len(mean_ranks)
+    rest = blocks * (k - 1) - chi2
+    f = (blocks - 1) * chi2 / rest if rest > 0 else math.inf
+    p = float(stats.f.sf(f, k - 1, (k - 1) * (blocks - 1)))
+    return Ranking(mean_ranks, blocks, chi2, f, p, nemenyi(k, blocks))
+
+
+def nemenyi(methods: int, blocks: int, alpha: float = ALPHA) -> float:
+    """Mean ranks further apart than this differ: q_α √(k(k+1) / 6N), q of the studentised range over √2."""
+    q = float(stats.studentized_range.ppf(1 - alpha, methods, math.inf)) / math.sqrt(2)
+    return q * math.sqrt(methods * (methods + 1) / (6 * blocks))
+
+
+def prediction_half_width(values: Sequence[float]) -> float | None:
+    """Half the width of the 95 % interval for one more run: t · s · √(1 + 1/n)."""
+    n = len(values)
+    if n < 2:
+        return None
+    return float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) * math.sqrt(1 + 1 / n))

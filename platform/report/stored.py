@@ -1,0 +1,72 @@
+"""A sweep as tracking stored it: all that a report may look at."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from permlab.readouts.names import NAMES
+
+SPLITS = {
+    "train": "training",
+    "validation": "validation",
+    "holdout": "holdout",
+    "holdout_perm": "holdout, permuted",
+}
+HIGHER_IS_BETTER = {"acc", "auc", "ap"}
+METRIC_NAMES = {"acc": "accuracy", "auc": "AUC", "ap": "AP", "mae": "MAE", "loss": "loss"}
+
+
+@dataclass
+class StoredSweep:
+    """`cells`: a row a planned cell (key, name, dataset, method, d, seed, status, error, and what was measured at its
+    end under the names of the metrics); `histories`: a row a cell and evaluated epoch.
+    """
+
+    name: str
+    status: str
+    store: str
+    run_id: str
+    params: dict[str, str]
+    cells: pd.DataFrame
+    histories: pd.DataFrame
+
+    @cached_property
+    def finished(self) -> pd.DataFrame:
+        return self.cells[self.cells["status"] == "FINISHED"]
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """The metrics of the finished cells, a row each: dataset, d, method, seed, split, metric, value."""
+        names = [name for name in self.cells.columns if name.partition("/")[0] in SPLITS and "running" not in name]
+        facts = ["dataset", "d", "method", "seed"]
+        long = self.finished.melt(facts, names, "name", "value").dropna(subset="value")
+        parts = long.pop("name").str.split("/", n=1, expand=True)
+        return long.assign(split=parts[0] if len(long) else "", metric=parts[1] if len(long) else "")
+
+    @property
+    def datasets(self) -> list[str]:
+        return sorted(self.cells["dataset"].unique())
+
+    @property
+    def methods(self) -> list[str]:
+        """In the paper's order, then the others'."""
+        return sorted(self.cells["method"].unique(), key=NAMES.index)
+
+    def widths(self, dataset: str) -> list[int]:
+        return [int(d) for d in sorted(self.cells.loc[self.cells["dataset"] == dataset, "d"].unique())]
+
+    def metrics(self, dataset: str) -> list[str]:
+        """Those that were measured, as the paper orders them; the loss last."""
+        found = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
+        known = [name for name in METRIC_NAMES if name in found]
+        return known + sorted(found - set(known))
+
+    def headline(self, dataset: str) -> str | None:
+        """The metric that a person looks at first."""
+        found = self.metrics(dataset)
+        return next((name for name in ("auc", "mae", *found) if name in found), None)
+
+    def splits(self, dataset: str) -> list[str]:
+        found = set(self.values.loc[self.values["dataset"] == dataset, "split"])
+        return [split for split in SPLITS if split in found]

@@ -1,0 +1,76 @@
+"""The readouts' certificates, measured on the trained embeddings of the holdout."""
+
+import pandas as pd
+
+from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
+from permlab.platform.report.epochs import slug
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.tables import pretty
+
+FLOOR = 1e-9  # where an error of nothing is drawn
+HOW = (
+    "Measured at the end of every run on graphs of its holdout, with the weights it ended with. Invariance error: the "
+    "largest ‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data; about 1e-7 is single "
+    "precision. Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the distance "
+    "up to a permutation. Ratios of readouts with different scales do not compare; how far the smallest lies below the "
+    "largest does. They are found on real graphs and prove no bound."
+)
+
+
+def trained_section(findings: Findings) -> Section:
+    blocks: list[Block] = []
+    for dataset in findings.sweep.datasets:
+        figure = _figure(findings, dataset)
+        blocks += [figure] if figure else []
+    if not blocks:
+        return Section("certificates", "Certificates", ["No certificate is stored with these runs."])
+    return Section("certificates", "Certificates", [HOW, *blocks])
+
+
+def _figure(findings: Findings, dataset: str) -> Figure | None:
+    part = findings.sweep.finished
+    part = part[part["dataset"] == dataset]
+    names = ["certificate/invariance_error", *(f"certificate/ratio_{what}" for what in ("min", "median", "max"))]
+    if not set(names) <= set(part.columns) or part[names[0]].isna().all():
+        return None
+    error, low, middle, high = names
+    worst = part.groupby(["d", "method"]).agg({error: "max", low: "min", middle: "median", high: "max"})
+    widths = findings.sweep.widths(dataset)
+    errors, ratios, spoken = [], [], []
+    for d in widths:
+        rows = [(method, worst.loc[(d, method)]) for method in findings.sweep.methods if (d, method) in worst.index]
+        errors.append(
+            Panel(
+                f"d = {d}, invariance error",
+                "largest error",
+                "",
+                [Series(method, [max(float(row[error]), FLOOR)], [0.0], line=False) for method, row in rows],
+                "rows",
+                x_log=True,
+            )
+        )
+        ratios.append(
+            Panel(
+                f"d = {d}, Lipschitz ratios",
+                "smallest, median, largest ratio",
+                "",
+                [_ratios(method, row[low], row[middle], row[high]) for method, row in rows if pd.notna(row[high])],
+                "rows",
+                x_log=True,
+            )
+        )
+        spoken += [
+            f"{method} at d = {d}: error {row[error]:.1e}, ratios {row[low]:.3g} to {row[high]:.3g}"
+            for method, row in rows
+        ]
+    title = f"{pretty(dataset)}: trained readouts"
+    panels = [panel for panel in (*errors, *ratios) if panel.series]
+    caption = f"Extremes over seeds. An error of exactly zero is drawn at {FLOOR:g}."
+    return Figure(
+        f"certificates-{slug(dataset)}", title, f"{title}. {'; '.join(spoken)}.", panels, min(len(widths), 4), caption
+    )
+
+
+def _ratios(method: str, low: float, middle: float, high: float) -> Series:
+    smallest = max(float(low), FLOOR)
+    return Series(method, [float(middle)], [0.0], [smallest], [float(high)], line=False)

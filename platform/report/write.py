@@ -1,0 +1,43 @@
+"""Writes all files of a report."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.latex import to_latex
+from permlab.platform.report.markdown import to_markdown
+from permlab.platform.report.page import to_page
+from permlab.platform.report.picture import draw
+from permlab.platform.report.sections import SECTIONS
+from permlab.platform.report.stored import StoredSweep
+from permlab.platform.report.tables import numbers_frame, tests_frame
+
+
+def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int | None], None]) -> None:
+    """report.html, report.md, tables.tex, tables.csv, tables.parquet, tests.csv, and figures/ as PNG and SVG."""
+    findings = Findings(sweep)
+    sections = [section for make in SECTIONS if (section := make(findings))]
+    title = f"PermLab report: {sweep.name}"
+    done = len(sweep.finished)
+    subtitle = f"{done} of {len(sweep.cells)} cells finished · read from {_place(sweep.store)}"
+    (folder / "report.html").write_text(to_page(title, subtitle, sections))
+    (folder / "report.md").write_text(to_markdown(title, sections))
+    (folder / "tables.tex").write_text(to_latex(sections))
+    numbers = numbers_frame(findings)
+    numbers.to_csv(folder / "tables.csv", index=False)
+    numbers.to_parquet(folder / "tables.parquet", index=False)
+    tests_frame(findings).to_csv(folder / "tests.csv", index=False)
+    figures = [figure for section in sections for figure in section.figures]
+    pictures = folder / "figures"
+    pictures.mkdir(exist_ok=True)
+    for old in (*pictures.glob("*.png"), *pictures.glob("*.svg")):
+        old.unlink()  # of an earlier report
+    for i, figure in enumerate(figures):
+        draw(figure, pictures)
+        progress(i + 1, len(figures))
+
+
+def _place(uri: str) -> str:
+    """Where it was read from, less the folders and passwords that a page passed on should not tell."""
+    return "MLflow (SQLite)" if uri.startswith("sqlite") else f"MLflow at {urlsplit(uri).hostname}"

@@ -1,0 +1,116 @@
+"""Reads a sweep back from MLflow, for reports; and gives it one to keep. Beside tracking.py, which writes."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.histories import evaluated, read_history
+from permlab.platform.json_files import read_json
+from permlab.platform.report.stored import StoredSweep
+from permlab.platform.tracking import connect, tracking_uri
+
+PAGE = 1000  # runs a call
+
+
+def read_sweep(name: str, runs: Path) -> StoredSweep:
+    """The sweep's plan, its cells with what they measured, and their epochs."""
+    uri = tracking_uri(runs)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise ConfigError(f"nothing is tracked in {runs}; name another folder with --runs, or set MLFLOW_TRACKING_URI")
+    with _one_line(uri):
+        client = connect(runs)
+        experiment = client.get_experiment_by_name(name)
+        found = list(_search(client, experiment.experiment_id)) if experiment else []
+        parents = [run for run in found if "permlab.sweep" in run.data.tags and "permlab.key" not in run.data.tags]
+        if not parents:
+            known = ", ".join(_sweeps(client)) or "there are none; has it been delivered? (permlab deliver)"
+            raise ConfigError(f"there is no sweep {name!r} in {uri}; choose from: {known}")
+        parent = max(parents, key=lambda run: run.info.start_time)
+        with tempfile.TemporaryDirectory() as folder:
+            plan = _plan(client, parent.info.run_id, Path(folder))
+            cells = _cells(plan, found)
+            histories = _histories(client, parent.info.run_id, cells, Path(folder))
+    return StoredSweep(name, parent.info.status, uri, parent.info.run_id, parent.data.params, cells, histories)
+
+
+def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
+    """Log the report's files to the sweep's parent run, where MLflow shows them."""
+    with _one_line(sweep.store):
+        connect(runs).log_artifacts(sweep.run_id, str(folder), "report")
+
+
+@contextmanager
+def _one_line(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (ConfigError, RunError):
+        raise
+    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
+        reason = str(error).splitlines()[0][:200]
+        raise RunError(f"{uri} cannot be reached: {reason}") from None
+
+
+def _search(client: Any, experiment_id: str, query: str = "") -> Iterator[Any]:
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], query, max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _sweeps(client: Any) -> list[str]:
+    return sorted(experiment.name for experiment in client.search_experiments() if experiment.name != "Default")
+
+
+def _plan(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
+    document = read_json(Path(client.download_artifacts(run_id, "plan.json", str(folder))))
+    if document is None:
+        raise RunError("the plan stored with the sweep cannot be read")
+    cells: list[dict[str, Any]] = document["cells"]
+    return cells
+
+
+def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
+    """A row a planned cell; of several runs of one cell the finished one counts, else the latest."""
+    runs: dict[str, Any] = {}
+    for run in sorted(found, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
+        runs[run.data.tags.get("permlab.key", "")] = run
+    rows = []
+    for cell in plan:
+        run = runs.get(cell["key"])
+        row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
+        if run is None:
+            row |= {"status": "WAITING", "run_id": "", "error": ""}
+        else:
+            row |= {"status": run.info.status, "run_id": run.info.run_id, "error": run.data.tags.get("error", "")}
+            row |= run.data.metrics
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The table that the parent run has since the sweep last ended; of cells finished later their own history.
+
+    Cells that are still under way are left out: a mean over seeds at different epochs would mislead.
+    """
+    finished = cells[cells["status"] == "FINISHED"]
+    table = pd.DataFrame(columns=["key", "epoch"])
+    if any(item.path == "histories.parquet" for item in client.list_artifacts(run_id)):
+        table = pd.read_parquet(client.download_artifacts(run_id, "histories.parquet", str(folder)))
+        table = table[table["key"].isin(finished["key"])].astype({"key": str})
+    later = finished[~finished["key"].isin(table["key"])]
+    rows = []
+    for key, cell_run in zip(later["key"], later["run_id"], strict=True):
+        if any(item.path == "history.jsonl" for item in client.list_artifacts(cell_run)):
+            place = folder / key
+            place.mkdir()
+            client.download_artifacts(cell_run, "history.jsonl", str(place))
+            rows += [{"key": key} | entry for entry in evaluated(read_history(place))]
+    return pd.concat([table, pd.DataFrame(rows)], ignore_index=True) if rows else table

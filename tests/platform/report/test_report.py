@@ -1,0 +1,113 @@
+"""`permlab report`: from a real store to files, and back into the store."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.stored import StoredSweep
+from permlab.platform.tracking import connect
+from permlab.platform.tracking_read import read_sweep
+
+
+@pytest.fixture(scope="session")
+def whole(runs: Path) -> StoredSweep:
+    return read_sweep("whole", runs)
+
+
+def test_a_sweep_is_read_as_it_was_stored(whole: StoredSweep, runs: Path) -> None:
+    assert (len(whole.cells), len(whole.finished), whole.status) == (24, 24, "FINISHED")
+    assert whole.methods == ["ordering", "identity", "sum"] and whole.widths("proteins_full") == [1, 10]
+    assert whole.metrics("proteins_full") == ["acc", "auc", "ap", "loss"]
+    key = "whole-sum-d10-s3"
+    last = json.loads((runs / "cells" / key / "history.jsonl").read_text().splitlines()[-1])
+    row = whole.cells.set_index("key").loc[key]
+    assert row["holdout/auc"] == pytest.approx(last["holdout/auc"]) and row["cost/seconds"] == 20.0
+    curve = whole.histories[whole.histories["key"] == key]
+    assert curve["epoch"].tolist() == [1, 5, 10, 15, 20]
+    assert curve["holdout/auc"].iloc[-1] == pytest.approx(last["holdout/auc"])
+
+
+def test_estimates_tests_and_the_papers_numbers_meet(whole: StoredSweep) -> None:
+    findings = Findings(whole)
+    place = ("proteins_full", 10, "holdout", "auc")
+    values = whole.cells[(whole.cells["method"] == "sum") & (whole.cells["d"] == 10)]["holdout/auc"]
+    number = findings.numbers[place, "sum"]
+    assert number.estimate.mean == pytest.approx(values.mean()) and number.estimate.seeds == 4
+    assert number.best and number.paper == 0.821 and number.inside is not None
+    assert findings.test_share("proteins_full") == pytest.approx(200 / 913)
+    test = findings.compare(place, "sum", "identity")
+    assert test is not None and test.p_holm >= test.test.p and test.test.seeds == 4
+    assert not findings.numbers[place, "identity"].tied and test.p_holm < 0.05  # 0.07 apart, seeds 0.004
+    methods, ranking = findings.ranking("holdout_perm")
+    assert dict(zip(methods, ranking.mean_ranks, strict=True))["identity"] == 3.0 and ranking.blocks == 8
+
+
+def test_all_files_are_written_and_kept_with_the_sweep(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    code, out, err = permlab("report", "whole", "--runs", str(runs), "--out", str(tmp_path / "out"), "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"report": str(tmp_path / "out" / "report.html"), "cells": 24, "finished": 24}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    files = {"report.html", "report.md", "tables.tex", "tables.csv", "tables.parquet", "tests.csv", "figures"}
+    assert names == files
+    pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
+    kinds = ("certificates", "cost", "critical-difference-holdout", "epochs", "gap", "width")
+    assert all(any(name.startswith(kind) for name in pictures) for kind in kinds)
+    assert [name[:-4] for name in pictures if name.endswith("png")] == [
+        name[:-4] for name in pictures if name.endswith("svg")
+    ]
+    numbers = pd.read_csv(tmp_path / "out" / "tables.csv")
+    assert len(numbers) == 3 * 2 * 3 * 4 and numbers.equals(
+        numbers.astype(pd.read_parquet(tmp_path / "out" / "tables.parquet").dtypes)
+    )
+    client = connect(runs)
+    kept = {item.path for item in client.list_artifacts(read_sweep("whole", runs).run_id, "report")}
+    assert kept == {f"report/{name}" for name in files}
+
+
+def test_an_unfinished_sweep_says_what_is_missing(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    code, out, err = permlab("report", "partial", "--runs", str(runs), "--out", str(tmp_path))
+    assert code == 0 and "6 of 9 cells" in out, err
+    text = (tmp_path / "report.md").read_text()
+    assert "This sweep is not complete: 6 of 9 cells are finished (6 finished, 2 not started, 1 failed)" in text
+    for cell in ("sum-d10-s0", "sum-d10-s2", "identity-d10-s1"):
+        assert f"| {cell} |" in text
+    page = (tmp_path / "report.html").read_text()
+    assert "the loss is nan &lt;in&gt; epoch 7" in page
+    assert "over epochs" in text, "finished cells have curves although the sweep has not ended"
+
+
+def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))[0] == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "No test is possible: no two methods have 3 or more finished seeds in common." in text
+    assert "p = " not in text and (tmp_path / "tests.csv").read_text().strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nope"], "there is no sweep 'nope' in sqlite"),
+        (["nope", "--runs", "elsewhere"], "nothing is tracked in elsewhere; name another folder with --runs"),
+        (["whole", "--out", "/proc/nothing"], "--out /proc/nothing cannot hold a report"),
+    ],
+)
+def test_a_wrong_call_is_one_line(runs: Path, permlab, monkeypatch, words: list[str], says: str) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    words = words if "--runs" in words else [*words, "--runs", str(runs)]
+    code, out, err = permlab("report", *words)
+    assert code == 2 and out == "" and says in err and err.count("\n") == 1
+    if "sqlite" in says:
+        assert "choose from: pair, partial, whole" in err
+
+
+def test_a_server_that_is_down_is_one_line(permlab, monkeypatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    code, out, err = permlab("report", "whole")
+    assert code == 1 and out == "" and "http://127.0.0.1:9 cannot be reached" in err and err.count("\n") == 1
