@@ -7,18 +7,22 @@ BIN := $(VENV)/bin
 PINS := infra/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: sweep test test-ray lint types format pins clean
+.PHONY: sweep test test-ray test-cluster lint types format pins clean
 .DELETE_ON_ERROR:
 
 sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not ray"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not ray and not cluster"
 
 # Sweeps on real Ray clusters, with kills: about six minutes on two cores.
 test-ray: $(VENV)/.test-ready
 	$(BIN)/python -m pytest -m ray
+
+# The stack of infra/ on this machine: nodes killed, servers restarted, hosts cut off.
+test-cluster: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -m cluster
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
@@ -46,7 +50,7 @@ $(VENV)/.run-ready: $(VENV)/bin/python pyproject.toml $(PINS)
 
 $(VENV)/.test-ready: $(VENV)/bin/python pyproject.toml $(PINS)
 	@echo "Installing PermLab and its test tools into $(VENV): about 3 minutes the first time"
-	$(PIP) --editable '.[qm9,postgres,dev]'
+	$(PIP) --editable '.[qm9,postgres,cluster,dev]'
 	@touch $(VENV)/.run-ready $@
 
 # Writes the versions installed now as the pins of every later install.

@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,7 @@ CELL_FILES = (
 )
 SWEEP_FILES = ("sweep.yaml", "plan.json", "histories.parquet", "results.csv", "results.md")
 PAUSE = 5.0  # seconds between two deliveries of what is running
+GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
 
 
 def tracking_uri(runs: Path) -> str:
@@ -82,16 +84,24 @@ class Delivery:
         where = hashlib.sha256(f"{client.tracking_uri} {experiment}".encode()).hexdigest()[:10]
         self.path = folder / f"delivered-{where}.json"
         self.state = read_json(self.path) or {"run_id": None, "epoch": 0, "status": None}
+        self.delivered_at: dict[int, int] = {}  # epoch → time, kept: a call made again must not count twice
 
-    def create(self, name: str, started: float, tags: dict[str, str], params: dict[str, str]) -> None:
-        created = self.client.create_run(
-            experiment_id(self.client, self.experiment),
-            start_time=int(started * 1000),
-            tags=tags | self.tags,
-            run_name=name,
-        )
-        self.save(run_id=created.info.run_id)
-        self.log(params=params)
+    def create(self, name: str, started: float, tags: dict[str, str]) -> None:
+        experiment = experiment_id(self.client, self.experiment)
+        run_id = self._created_before(experiment)
+        if not run_id:
+            self.save(ticket=uuid.uuid4().hex)
+            own = {"permlab.ticket": self.state["ticket"]}
+            created = self.client.create_run(experiment, int(started * 1000), tags | self.tags | own, name)
+            run_id = created.info.run_id
+        self.save(run_id=run_id)
+
+    def _created_before(self, experiment: str) -> str | None:
+        """The run, if it was created but the answer got lost."""
+        if not self.state.get("ticket"):
+            return None
+        found = self.client.search_runs([experiment], f"tags.`permlab.ticket` = '{self.state['ticket']}'")
+        return str(found[0].info.run_id) if found else None
 
     def log(self, metrics: Sequence[Any] = (), params: dict[str, str] | None = None) -> None:
         """Metrics and parameters in as few calls as MLflow allows."""
@@ -119,6 +129,12 @@ class Delivery:
         self.client.update_run(self.state["run_id"], status="RUNNING")
         self.save(status=None)
 
+    def abandon(self) -> None:
+        """Its process died: what was under way is not running any more."""
+        if self.state["run_id"] and self.state["status"] is None:
+            self.client.set_terminated(self.state["run_id"], "KILLED")
+            self.save(status="KILLED")
+
     def save(self, **changes: Any) -> None:
         self.state |= changes
         write_json(self.path, self.state)
@@ -144,19 +160,19 @@ class CellDelivery(Delivery):
     def advance(self) -> None:
         """Deliver all that is new."""
         result = read_json(self.folder / "result.json")
-        params: dict[str, str] = {}
         if self.state["run_id"] is None:
-            self.create(self.run["name"], self.run["started"], self.run["tags"], {})
-            self._dataset()
-            params = self.run["params"]
+            self.create(self.run["name"], self.run["started"], self.run["tags"])
         elif self.state["status"] and not result:
             self.go_on()
+        described = self.state.get("described")
+        if not described:
+            self._dataset()
         history = read_history(self.folder)
         entries = [entry for entry in history if entry["epoch"] > self.state["epoch"]]
         ended = result is not None and self.state["status"] != result["status"]
         if result and ended:
             entries.append({"epoch": history[-1]["epoch"] if history else 0} | outcome(result))
-        self._metrics(entries, params)
+        self._metrics(entries, {} if described else self.run["params"])
         if result and ended:
             if result.get("error"):
                 self.client.set_tag(self.state["run_id"], "error", result["error"][:1000])
@@ -182,14 +198,14 @@ class CellDelivery(Delivery):
 
         now = int(time.time() * 1000)
         metrics = [
-            Metric(key, float(value), now, int(entry["epoch"]))
+            Metric(key, float(value), self.delivered_at.setdefault(entry["epoch"], now), int(entry["epoch"]))
             for entry in entries
             for key, value in entry.items()
             if key != "epoch" and value is not None
         ]
         self.log(metrics, params)
-        if entries:
-            self.save(epoch=entries[-1]["epoch"])
+        if entries or params:
+            self.save(epoch=entries[-1]["epoch"] if entries else self.state["epoch"], described=True)
 
 
 class SweepDelivery(Delivery):
@@ -214,11 +230,14 @@ class SweepDelivery(Delivery):
         """Deliver all that is new of the sweep and of its cells."""
         document = self.document
         if self.state["run_id"] is None:
-            self.create(self.folder.name, document["started"], {}, document["params"])
-            self._plan()
+            self.create(self.folder.name, document["started"], {})
         elif self.state["status"] and not document.get("status"):
             self.go_on()
             self._plan()
+        if not self.state.get("described"):
+            self.log(params=document["params"])
+            self._plan()
+            self.save(described=True)
         for key in list(self.waiting):
             delivery = self.waiting[key] or self._cell(key)
             if delivery:
@@ -242,11 +261,10 @@ class SweepDelivery(Delivery):
         return self.waiting[key]
 
     def abandon(self) -> None:
-        """Its driver died: nothing that was under way is running any more."""
-        for delivery in [self, *self.waiting.values()]:
-            if delivery and delivery.state["run_id"] and delivery.state["status"] is None:
-                delivery.client.set_terminated(delivery.state["run_id"], "KILLED")
-                delivery.save(status="KILLED")
+        super().abandon()
+        for delivery in self.waiting.values():
+            if delivery:
+                delivery.abandon()
 
 
 def outcome(result: dict[str, Any]) -> dict[str, float | None]:
@@ -305,7 +323,11 @@ def download_artifacts(run_id: str, runs: Path) -> Path:
 
 
 def follow(folder: Path) -> None:
-    """Deliver a run or a sweep while it is under way; if its process dies, mark what was running as killed."""
+    """Deliver a run or a sweep while it is under way; if its process dies, mark what was running as killed.
+
+    A server that cannot be reached is tried again as long as there is something to wait for, and for a while
+    afterwards if it has answered before.
+    """
     parent = os.getppid()
     client = connect(folder.parent.parent)
     is_sweep = folder.parent.name == "sweeps"
@@ -315,19 +337,28 @@ def follow(folder: Path) -> None:
     def over() -> bool:
         return bool((read_json(ended) or {}).get("status"))
 
+    def under_way() -> bool:
+        return os.getppid() == parent and not over()
+
+    patience = 0.0
     while True:
-        delivery.advance()
-        if delivery.complete:
-            return
-        if os.getppid() != parent and not over():
-            if isinstance(delivery, SweepDelivery):
+        watched = under_way()
+        try:
+            delivery.advance()
+            patience = GRACE
+            if delivery.complete:
+                return
+            if os.getppid() != parent and not over():
                 delivery.abandon()
-            else:
-                delivery.client.set_terminated(delivery.state["run_id"], "KILLED")
-                delivery.save(status="KILLED")
-            return
+                return
+        except Exception:  # MLflow raises its own, requests' and SQLAlchemy's
+            if not watched:
+                if patience <= 0:
+                    raise
+                patience -= PAUSE
+                time.sleep(PAUSE)
         deadline = time.monotonic() + PAUSE
-        while time.monotonic() < deadline and os.getppid() == parent and not over():
+        while time.monotonic() < deadline and under_way():
             time.sleep(0.05)
 
 
