@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray._private import ray_constants as constants
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from permlab.datasets.cache import build, folder_of
@@ -54,6 +55,8 @@ def cluster(address: str | None) -> Iterator[int]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address and address not in ("auto", "local"):
         _reach(address)
+    joins = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = joins and bool(address)  # Ray on this machine keeps to loopback, as on macOS
     try:
         ray.init(
             address=address or "local",
@@ -64,6 +67,8 @@ def cluster(address: str | None) -> Iterator[int]:
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+    finally:
+        constants.ENABLE_RAY_CLUSTER = joins
     try:
         yield len([node for node in ray.nodes() if node["Alive"]])
     finally:

@@ -1,0 +1,108 @@
+"""A sweep as a Ray job: a real head node with token authentication, which is sent PermLab as it has not got it."""
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from permlab.platform.json_files import read_json
+
+ROOT = Path(__file__).parents[2]
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
+CLI = ("python", "-m", "permlab.platform.cli")
+SWEEP = (
+    "sweep",
+    "dataset=synthetic,graphs=90,max_nodes=8",
+    "method=[sum,sort]",
+    "d=3",
+    "train.epochs=2",
+    "track=false",
+)
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@pytest.fixture(scope="module")
+def submit(
+    one_ray: None, bare_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """`ray job submit` from the root of the project to a cluster of one node that has not got PermLab."""
+    folder = tmp_path_factory.mktemp("job")
+    environment = os.environ | {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # keeps Ray to loopback
+        "PERMLAB_CACHE": str(folder / "cache"),
+        "PATH": f"{bare_python.parent}:{os.environ['PATH']}",
+    }
+    environment.pop("RAY_ADDRESS", None)
+    port, dashboard, *others = free_ports(7)
+    start = [str(bare_python), *RAY[1:], "start", "--head", "--block", f"--port={port}", "--num-cpus=2"]
+    start += [f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1", "--include-dashboard=true"]
+    names = ("ray-client-server", "dashboard-agent-listen", "dashboard-agent-grpc", "metrics-export")
+    start += [f"--{name}-port={number}" for name, number in zip(names, others, strict=False)]
+    head = subprocess.Popen(
+        [*start, "--disable-usage-stats"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def call(*entrypoint: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        command = [*RAY, "job", "submit", "--address", f"http://127.0.0.1:{dashboard}"]
+        command += ["--runtime-env", "infra/runtime-env.yaml", "--", *entrypoint]
+        return subprocess.run(command, cwd=ROOT, env=environment | changes, capture_output=True, text=True, timeout=240)
+
+    try:
+        _wait_for_dashboard(f"http://127.0.0.1:{dashboard}/api/version", head)
+        yield call
+    finally:
+        head.terminate()  # not `ray stop`, which ends every Ray on the machine
+        head.wait(timeout=60)
+
+
+def _wait_for_dashboard(url: str, head: subprocess.Popen[bytes]) -> None:
+    """Until it answers, if only that it wants a token."""
+    limit = time.monotonic() + 180
+    while True:
+        try:
+            urlopen(url, timeout=5).close()
+            return
+        except HTTPError:
+            return
+        except OSError:
+            assert time.monotonic() < limit and head.poll() is None, "Ray did not start in time"
+            time.sleep(0.2)
+
+
+def test_a_sweep_is_a_job_on_nodes_without_permlab(submit, tmp_path: Path) -> None:
+    done = submit(*CLI, *SWEEP, f"runs={tmp_path}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "succeeded" in done.stdout and "holdout MAE" in done.stdout
+    assert [read_json(path)["status"] for path in tmp_path.glob("cells/*/result.json")] == ["FINISHED"] * 2
+
+
+def test_its_exit_code_is_the_jobs(submit) -> None:
+    wrong = submit(*CLI, *SWEEP, "method=sorr")
+    assert wrong.returncode != 0 and "did you mean sort?" in wrong.stdout + wrong.stderr
+
+
+def test_a_wrong_token_is_refused(submit, tmp_path: Path) -> None:
+    done = submit("touch", str(tmp_path / "ran"), RAY_AUTH_TOKEN=secrets.token_hex(32))
+    assert done.returncode != 0 and not (tmp_path / "ran").exists()
