@@ -1,52 +1,135 @@
-"""Time and memory of building, opening and reading data sets."""
+"""Data sets: building, opening, putting batches together, and memory, beside PyG's InMemoryDataset + DataLoader."""
 
 import os
+import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from permlab.platform.bench.memory import peak_of_tree, readers
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.sources.tu import TU
+from permlab.platform.bench.machine import caption, facts
+from permlab.platform.bench.memory import peak_of_tree
 from permlab.platform.bench.settings import DataBench
-from permlab.platform.console import err, out
+from permlab.platform.bench.tables import new_table, print_table, spread
+from permlab.platform.bench.worker import Worker
+from permlab.platform.console import out, progress_bar
+from permlab.platform.plan import manifest_of
 
-READERS = 4
 CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
+MODULES = {"ours": "reading", "plain": "plain_reading"}
+MOST_PLAIN = 200_000  # graphs: PyG's way makes an object of every one of them
 
 
 def measure(bench: DataBench) -> dict[str, Any]:
-    """Build each data set from nothing in a cache of its own, then let four processes read all of it."""
+    """Every data set is built from nothing, in a cache of its own."""
     rows = []
-    with tempfile.TemporaryDirectory(prefix="permlab-bench-") as cache:
-        os.environ["PERMLAB_CACHE"] = cache
-        for name in bench.dataset:
-            err.print(f"building {name} …")
+    machine = facts(bench.threads)
+    with _own_cache() as folder, progress_bar("bench data", "data sets") as report:
+        for done, name in enumerate(bench.dataset):
+            report(done, len(bench.dataset))
             seconds, peak = peak_of_tree([sys.executable, "-c", CLI, "data", "build", name])
-            found = readers(name, READERS)
-            rows.append(
-                {
-                    "data": name,
-                    "build_seconds": seconds,
-                    "build_peak_mb": peak,
-                    "open_ms": max(opened for opened, _ in found) * 1000,
-                    "private_mb_a_reader": max(private for _, private in found),
-                }
+            row = {"dataset": name, "ours_build_seconds": seconds, "ours_build_peak_mb": peak} | _plain_build(
+                name, folder
             )
-    return {"bench": "data", "readers": READERS, "rows": rows}
+            rows.append(row | _compare(bench, name, str(folder / "plain.pt")))
+    return {"bench": "data", "machine": machine, "settings": bench.model_dump(), "rows": rows}
+
+
+@contextmanager
+def _own_cache() -> Iterator[Path]:
+    before = os.environ.get("PERMLAB_CACHE")
+    with tempfile.TemporaryDirectory(prefix="permlab-bench-") as folder:
+        os.environ["PERMLAB_CACHE"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            del os.environ["PERMLAB_CACHE"]
+            if before is not None:
+                os.environ["PERMLAB_CACHE"] = before
+
+
+def _plain_build(name: str, folder: Path) -> dict[str, float | None]:
+    """PyG has a reader of its own for what comes from the TU collection."""
+    source = parse_name(name).source
+    if not isinstance(source, TU):
+        return {"plain_build_seconds": None, "plain_build_peak_mb": None}
+    command = [sys.executable, "-m", "permlab.platform.bench.plain_build", source.name, str(folder / "plain")]
+    seconds, peak = peak_of_tree(command)
+    return {"plain_build_seconds": seconds, "plain_build_peak_mb": peak}
+
+
+def _compare(bench: DataBench, name: str, path: str) -> dict[str, Any]:
+    """Memory of several processes that have read everything; then opening and an epoch of batches, in turn."""
+    graphs = manifest_of(name).graphs
+    sides = {"ours": name} | ({"plain": path} if graphs <= MOST_PLAIN else {})
+    found: dict[str, Any] = {"graphs": graphs, "memory_mb": {}}
+    times: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        firsts = {}
+        for side, where in sides.items():
+            workers = [stack.enter_context(Worker(bench.threads)) for _ in range(max(bench.workers))]
+            workers[0].call(f"{MODULES[side]}.start", name=name, path=path)
+            found["memory_mb"][side] = _memory(side, where, workers, bench.workers)
+            firsts[side] = workers[0]
+        for side, worker in [pair for _ in range(bench.repeats) for pair in firsts.items()]:
+            opened = 1000 * worker.call(f"{MODULES[side]}.open_set", name=sides[side])
+            times.setdefault(f"{side}_open", []).append(opened)
+            batch = 1000 * worker.call(f"{MODULES[side]}.epoch", batch_size=bench.batch_size)
+            times.setdefault(f"{side}_batch", []).append(batch)
+    for what, values in times.items():
+        found[f"{what}_ms"], found[f"{what}_range"] = statistics.median(values), spread(values)
+    for what in ("open", "batch"):
+        plain_ms = found.get(f"plain_{what}_ms")
+        found[f"{what}_ratio"] = plain_ms / found[f"ours_{what}_ms"] if plain_ms else None
+    return found
+
+
+def _memory(side: str, where: str, workers: list[Worker], counts: list[int]) -> dict[str, float]:
+    """MB that processes take in all for the data set, shared pages counted once; by how many they are."""
+
+    def in_all() -> float:
+        return sum([worker.call("memory.own") for worker in workers])
+
+    for worker in workers[1:]:
+        worker.call(f"{MODULES[side]}.start")
+    before, found = in_all(), {}
+    for count, worker in enumerate(workers, start=1):
+        worker.call(f"{MODULES[side]}.open_set", name=where)
+        worker.call(f"{MODULES[side]}.read")
+        if count in counts:
+            found[str(count)] = in_all() - before
+    return found
 
 
 def show(result: dict[str, Any]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("data set")
-    for label in ("build, s", "peak, MB", "open, ms", f"private MB each of {result['readers']}"):
-        table.add_column(label, justify="right")
+    settings, machine = result["settings"], result["machine"]
+    columns = ("graphs", "build, s", "PyG", "peak, MB", "PyG", "open, ms", "PyG", "a batch, ms", "PyG", "ratio")
+    table = new_table(("data set",), columns)
+    memory = new_table(("data set", "MB in all"), [f"{n} worker{'s' * (n > 1)}" for n in settings["workers"]])
     for row in result["rows"]:
-        table.add_row(
-            row["data"],
-            f"{row['build_seconds']:.1f}",
-            f"{row['build_peak_mb']:,.0f}",
-            f"{row['open_ms']:.1f}",
-            f"{row['private_mb_a_reader']:.1f}",
-        )
-    out.print(table)
+        forms = {"build_seconds": "{:.1f}", "build_peak_mb": "{:,.0f}", "open_ms": "{:.2f}", "batch_ms": "{:.2f}"}
+        cells = [
+            "–" if row.get(side + what) is None else form.format(row[side + what])
+            for what, form in forms.items()
+            for side in ("ours_", "plain_")
+        ]
+        ratio = f"{row['batch_ratio']:.1f}×" if row["batch_ratio"] else "–"
+        table.add_row(row["dataset"], f"{row['graphs']:,}", *cells, ratio)
+        for side, label in (("ours", "ours"), ("plain", "PyG")):
+            if side in row["memory_mb"]:
+                memory.add_row(
+                    row["dataset"], label, *(f"{row['memory_mb'][side][str(n)]:,.0f}" for n in settings["workers"])
+                )
+    print_table(table)
+    out.print(
+        f"Medians of {settings['repeats']} measurements in turn, batch {settings['batch_size']}; build: all cores. "
+        f"{caption(machine)}; load {machine['load']} when it began.\nPyG: an InMemoryDataset of the same training "
+        f"graphs in one file, and DataLoader; not above {MOST_PLAIN:,} graphs.\n",
+        markup=False,
+    )
+    print_table(memory)
+    out.print("Memory for the data set in all processes together (PSS), every byte of it read.")

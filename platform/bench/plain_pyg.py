@@ -16,6 +16,7 @@ from torch_geometric.nn.aggr import Set2Set, SortAggregation, SumAggregation
 from torch_geometric.utils import to_dense_batch
 
 from permlab.datasets.manifest import Manifest
+from permlab.platform.bench.padded import gaussians, sorted_columns, with_sum
 from permlab.platform.config import RunSettings
 
 
@@ -80,16 +81,12 @@ class PlainModel(pl.LightningModule):
 
     def pool(self, x: Tensor, index: Tensor) -> Tensor:
         if self.method == "kernels":
-            x = torch.exp(-(torch.cdist(functional.normalize(x, dim=1), self.vectors) ** 2))
+            x = gaussians(x, self.vectors)
         if self.readout is not None:
             return self.readout(x, index)
         if self.method == "ordering":
-            x = torch.cat([x, x.sum(1, keepdim=True)], dim=1)
-        dense, mask = to_dense_batch(x, index, max_num_nodes=self.max_nodes)
-        if self.method == "ordering":
-            dense = dense.masked_fill(~mask[..., None], float("-inf")).sort(dim=1, descending=True).values
-            dense = dense.masked_fill(~mask[..., None], 0.0)
-        return dense.flatten(1)
+            return sorted_columns(with_sum(x), index, self.max_nodes)
+        return to_dense_batch(x, index, max_num_nodes=self.max_nodes)[0].flatten(1)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         predictions = self(batch)

@@ -5,9 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from permlab.platform.bench.sizes import SIZES
 from permlab.platform.config import DataSettings, RunSettings, Settings, TrainSettings
 from permlab.readouts.names import PAPER_METHODS
 
+ALONE = ("sort_columns", "ordering", "sort", "sum", "kernels", "set2set")
 WIDTHS = [1, 10, 50, 100]
 ENDLESS = 10**6  # epochs: the stopwatch ends the run
 
@@ -24,7 +26,7 @@ def _choose(values: list[str], choices: tuple[str, ...]) -> list[str]:
 
 
 Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
-Widths = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list), Field(min_length=1)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list), Field(min_length=1)]
 
 
 class BenchSettings(Settings):
@@ -50,7 +52,7 @@ class TrainBench(Timed):
 
     dataset: Names = Field(["proteins_full", "qm9,limit=20000"], description="data sets")
     method: Names = Field(list(PAPER_METHODS), description="readouts")
-    d: Widths = Field(WIDTHS, description="widths of the node embeddings")
+    d: Counts = Field(WIDTHS, description="widths of the node embeddings")
     steps: int = Field(32, ge=1, description="training steps a measurement, about: whole epochs are timed")
     batch_size: int = Field(128, ge=1, description="graphs a step")
     seed: int = Field(0, ge=0, description="of the split and the weights")
@@ -87,16 +89,54 @@ class TrainBench(Timed):
         )
 
 
-class DataBench(BenchSettings):
-    """Data sets: building, opening, reading."""
+class SortBench(Timed):
+    """Readouts alone: every kind of sizes × readout × d."""
+
+    sizes: Names = Field(list(SIZES), description="how large the graphs are")
+    method: Names = Field(list(ALONE), description="the segmented sort itself, and readouts")
+    d: Counts = Field(WIDTHS, description="widths of the node embeddings")
+    growth: bool = Field(True, description="also how the time grows with B, N, d and the largest graph")
+
+    @field_validator("sizes")
+    @classmethod
+    def _known_sizes(cls, sizes: list[str]) -> list[str]:
+        return _choose(sizes, SIZES)
+
+    @field_validator("method")
+    @classmethod
+    def _with_a_reference(cls, method: list[str]) -> list[str]:
+        return _choose(method, ALONE)
+
+
+class DataBench(Timed):
+    """Data sets: building, opening, batches, memory."""
 
     dataset: Names = Field(["proteins_full", "qm9", "synthetic,graphs=1000000"], description="data sets")
+    batch_size: int = Field(128, ge=1, description="graphs a batch")
+    workers: Counts = Field([1, 2, 4], description="processes whose memory is measured")
+
+    @field_validator("dataset")
+    @classmethod
+    def _known(cls, dataset: list[str]) -> list[str]:
+        return [RunSettings(dataset=name).dataset for name in dataset]
 
 
 class SweepBench(BenchSettings):
-    """Sweeps: what the machinery costs."""
+    """Sweeps: what the machinery costs beside the training."""
 
-    cells: int = Field(2000, ge=1, description="cells that do nothing")
+    cells: int = Field(2000, ge=0, description="cells that do nothing; 0 leaves them out")
+    dataset: str = Field("proteins_full", description="data set of the real grid, twelve cells")
+    epochs: int = Field(20, ge=0, description="epochs of its cells; 0 leaves it out")
+
+    @field_validator("dataset")
+    @classmethod
+    def _known(cls, dataset: str) -> str:
+        return RunSettings(dataset=dataset).dataset
 
 
-BENCHES: dict[str, type[BenchSettings]] = {"train": TrainBench, "data": DataBench, "sweep": SweepBench}
+BENCHES: dict[str, type[BenchSettings]] = {
+    "train": TrainBench,
+    "sort": SortBench,
+    "data": DataBench,
+    "sweep": SweepBench,
+}

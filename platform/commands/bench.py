@@ -1,6 +1,7 @@
 """Measure this machine: ours beside the plain way, in one run, in turn, on one core.
 
   permlab bench train    training through `permlab train` beside a plain PyG + Lightning script
+  permlab bench sort     readouts alone, forward and backward, beside padded tensors and PyG's aggregations
   permlab bench data     build, open and read data sets: time and memory
   permlab bench sweep    what a cell costs on its way through plan, Ray, tracking and table
 

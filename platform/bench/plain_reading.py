@@ -1,0 +1,46 @@
+"""The same with PyG: an InMemoryDataset in one file, and DataLoader. Runs in a worker: see `worker.py`."""
+
+import time
+
+from torch_geometric.data import InMemoryDataset
+from torch_geometric.loader import DataLoader
+
+from permlab.datasets.store import GraphStore
+from permlab.tasks.pyg import to_pyg
+
+_open: list["PlainDataset"] = []  # what a worker holds open
+
+
+class PlainDataset(InMemoryDataset):
+    """Graphs collated into one file, as PyG's own data sets keep them."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.load(path)
+
+
+def start(name: str = "", path: str = "") -> None:
+    """Import what is needed; with a name, write its training part of seed 0 to the path first."""
+    if name:
+        store = GraphStore.open(name)
+        PlainDataset.save(to_pyg(store, store.split(0).train), path)
+
+
+def open_set(name: str) -> float:
+    begin = time.perf_counter()
+    _open[:] = [PlainDataset(name)]
+    return time.perf_counter() - begin
+
+
+def read() -> None:
+    """Every byte."""
+    for name in ("x", "edge_index", "y"):
+        _open[0]._data[name].sum()
+
+
+def epoch(batch_size: int) -> float:
+    """Seconds a batch, over an epoch, shuffled."""
+    loader = DataLoader(_open[0], batch_size=batch_size, shuffle=True)
+    begin = time.perf_counter()
+    count = sum(1 for _ in loader)
+    return (time.perf_counter() - begin) / count

@@ -1,0 +1,40 @@
+"""Opening a data set, reading it, putting batches together. Runs in a worker: see `worker.py`."""
+
+import time
+
+import numpy as np
+
+from permlab.datasets.store import GraphStore
+
+_open: list[GraphStore] = []  # what a worker holds open
+
+
+def start(name: str = "", path: str = "") -> None:
+    """Nothing: by now what is needed is imported, and the data set is where it lies."""
+
+
+def open_set(name: str) -> float:
+    begin = time.perf_counter()
+    store = GraphStore.open(name)
+    store.y, store.az  # noqa: B018
+    seconds = time.perf_counter() - begin
+    _open[:] = [store]
+    return seconds
+
+
+def read() -> None:
+    """Every byte that training touches."""
+    (store,) = _open
+    for name in ("node_ptr", "a_ptr", "a_column", "a_value", "az", "y", "graph_id", "group"):
+        getattr(store, name).sum()
+
+
+def epoch(batch_size: int) -> float:
+    """Seconds a batch, over an epoch of the training part, shuffled."""
+    (store,) = _open
+    train = store.split(0).train
+    begin = time.perf_counter()
+    order = np.random.default_rng(0).permutation(train)
+    for first in range(0, len(order), batch_size):
+        store.batch(order[first : first + batch_size])
+    return (time.perf_counter() - begin) / -(-len(order) // batch_size)

@@ -1,0 +1,98 @@
+"""Readouts alone, forward and backward: ours beside padded tensors and PyG's aggregations, in turn, on one core."""
+
+import math
+from itertools import product
+from typing import Any
+
+from permlab.platform.bench.machine import caption, facts
+from permlab.platform.bench.settings import SortBench
+from permlab.platform.bench.sizes import GROWTH, grown, sizes_of
+from permlab.platform.bench.tables import new_table, print_table, to
+from permlab.platform.bench.worker import Worker
+from permlab.platform.console import out, progress_bar
+
+SIDES = ("ours", "padded", "pyg")
+
+
+def measure(bench: SortBench) -> dict[str, Any]:
+    cells: list[tuple[dict[str, Any], list[int]]] = []
+    for sizes, method, d in product(bench.sizes, bench.method, bench.d):
+        cells.append(({"sizes": sizes, "method": method, "d": d}, sizes_of(sizes)))
+    for method, (axis, values) in product(bench.method, GROWTH.items() if bench.growth else ()):
+        for value in values:
+            sizes_grown, d = grown(axis, value)
+            cells.append(({"axis": axis, "value": value, "method": method, "d": d}, sizes_grown))
+    rows, growth = [], []
+    with Worker(bench.threads) as worker, progress_bar("bench sort", "cells") as report:
+        for done, (name, sizes) in enumerate(cells):
+            report(done, len(cells))
+            found = worker.call(
+                "sort_cell.compare", method=name["method"], d=name["d"], sizes=sizes, repeats=bench.repeats
+            )
+            facts_of = {"graphs": len(sizes), "nodes": sum(sizes), "largest": max(sizes)}
+            (growth if "axis" in name else rows).append(name | facts_of | found | _ratios(found))
+    document = {"bench": "sort", "machine": facts(bench.threads), "settings": bench.model_dump(), "rows": rows}
+    return document | {"growth": growth, "exponents": exponents(growth), "giant": _giant(rows)}
+
+
+def _ratios(found: dict[str, Any]) -> dict[str, float | None]:
+    """How many times longer the other sides take."""
+    ours = found["ours"]["ms"]
+    return {f"{side}_ratio": found[side]["ms"] / ours if found[side] else None for side in SIDES[1:]}
+
+
+def _giant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What one giant costs, over the same nodes spread evenly."""
+    by_name = {(row["sizes"], row["method"], row["d"]): row["ours"]["ms"] for row in rows}
+    return [
+        {"method": method, "d": d, "ratio": ms / by_name["even", method, d]}
+        for (sizes, method, d), ms in by_name.items()
+        if sizes == "giant" and ("even", method, d) in by_name
+    ]
+
+
+def exponents(growth: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """p in time ~ size^p between the two largest sizes of every axis."""
+    found = []
+    for method, axis in dict.fromkeys((row["method"], row["axis"]) for row in growth):
+        low, high = [row for row in growth if (row["method"], row["axis"]) == (method, axis)][-2:]
+        step = math.log(high["value"] / low["value"])
+        powers = {
+            side: math.log(high[side]["ms"] / low[side]["ms"]) / step if high[side] and low[side] else None
+            for side in SIDES
+        }
+        found.append({"method": method, "axis": axis} | powers)
+    return found
+
+
+def show(result: dict[str, Any]) -> None:
+    columns = ("d", "nodes", "largest", "ours, ms", "spread", "forward", "padded, ms", "ratio", "PyG, ms", "ratio")
+    table = new_table(("sizes", "readout"), columns)
+    for row in result["rows"]:
+        ours = row["ours"]
+        cells = [f"{ours['ms']:.2f}", to(ours["range"], 2), f"{ours['forward_ms']:.2f}"]
+        for side in SIDES[1:]:
+            cells += [f"{row[side]['ms']:.2f}", f"{row[f'{side}_ratio']:.1f}×"] if row[side] else ["–", "–"]
+        table.add_row(row["sizes"], row["method"], str(row["d"]), f"{row['nodes']:,}", f"{row['largest']:,}", *cells)
+    print_table(table)
+    out.print(
+        f"Forward and backward, medians of {result['settings']['repeats']} measurements in turn. "
+        f"{caption(result['machine'])}; load {result['machine']['load']} when it ended.\n–: there is no such way, or "
+        "padding would take more than 128 MB a tensor. Ours gives rows, not padded, where the head takes rows.",
+        markup=False,
+    )
+    if result["giant"]:
+        widths = list(dict.fromkeys(row["d"] for row in result["giant"]))
+        table = new_table(("readout",), [f"d = {d}" for d in widths])
+        for method in dict.fromkeys(row["method"] for row in result["giant"]):
+            ratios = {row["d"]: f"{row['ratio']:.2f}×" for row in result["giant"] if row["method"] == method}
+            table.add_row(method, *(ratios[d] for d in widths))
+        out.print("\nOne giant among small ones, ours, over the same nodes spread evenly:")
+        print_table(table)
+    if result["exponents"]:
+        table = new_table(("readout", "what grows"), ("ours", "padded", "PyG"))
+        for row in result["exponents"]:
+            powers = ["–" if row[side] is None else f"{row[side]:.2f}" for side in SIDES]
+            table.add_row(row["method"], row["axis"], *powers)
+        out.print("\nTime grows as this power of B graphs, N nodes a graph, d, the largest graph (of the same nodes):")
+        print_table(table)
