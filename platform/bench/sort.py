@@ -16,13 +16,14 @@ SIDES = ("ours", "padded", "pyg")
 
 def measure(bench: SortBench) -> dict[str, Any]:
     cells: list[tuple[dict[str, Any], list[int]]] = []
-    for sizes, method, d in product(bench.sizes, bench.method, bench.d):
-        cells.append(({"sizes": sizes, "method": method, "d": d}, sizes_of(sizes)))
+    for kind, method, d in product(bench.sizes, bench.method, bench.d):
+        cells.append(({"sizes": kind, "method": method, "d": d}, sizes_of(kind)))
     for method, (axis, values) in product(bench.method, GROWTH.items() if bench.growth else ()):
         for value in values:
             sizes_grown, d = grown(axis, value)
             cells.append(({"axis": axis, "value": value, "method": method, "d": d}, sizes_grown))
-    rows, growth = [], []
+    rows: list[dict[str, Any]] = []
+    growth: list[dict[str, Any]] = []
     with Worker(bench.threads) as worker, progress_bar("bench sort", "cells") as report:
         for done, (name, sizes) in enumerate(cells):
             report(done, len(cells))
