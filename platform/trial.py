@@ -11,6 +11,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
 from permlab.datasets.randomness import derive_seed
@@ -170,13 +171,14 @@ def make_trainer(
 ) -> pl.Trainer:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)  # it announces accelerators and advertises
     warnings.filterwarnings("ignore", module="pytorch_lightning")
-    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     train = settings.train
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(settings.accelerator, True):
         found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
         raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
-    return pl.Trainer(
+    # Deterministic mode fills fresh memory, lest somebody reads it unset; nothing here does, and it takes long.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    return _Trainer(
         accelerator="gpu" if settings.accelerator == "cuda" else settings.accelerator,
         devices=1,
         max_epochs=train.epochs,
@@ -193,7 +195,16 @@ def make_trainer(
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,
+        plugins=[LightningEnvironment()],  # one process a run, also inside a Slurm allocation
     )
+
+
+class _Trainer(pl.Trainer):
+    """Lightning would leave at SIGTERM wherever it is, with exit code 0; a run answers it itself, when it has saved."""
+
+    @property
+    def received_sigterm(self) -> bool:
+        return False
 
 
 def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -3,6 +3,8 @@
 The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,26 @@ class _KernelSum(Readout):
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         total = segment_sum(self.features(x), ptr)
         return total / ptr.diff().clamp(min=1)[:, None] if self.mean else total
+
+
+class _Gaussians(torch.autograd.Function):
+    """exp(−‖x_k − a_j‖²/σ²): x [n, d], centres [m, d] → [n, m]; no gradient for the centres."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, centres: Tensor, sigma: float) -> Tensor:
+        squares = torch.addmm(centres.square().sum(1), x, centres.T, alpha=-2)
+        squares += x.square().sum(1, keepdim=True)
+        values = squares.clamp_(min=0).mul_(-1 / sigma**2).exp_()
+        ctx.save_for_backward(x, centres, values)
+        ctx.sigma = sigma
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        x, centres, values = ctx.saved_tensors
+        slope = grad * values
+        grad_x = torch.mm(slope, centres).addcmul_(x, slope.sum(1, keepdim=True), value=-1)
+        return grad_x.mul_(2 / ctx.sigma**2), None, None
 
 
 class GaussianKernels(_KernelSum):
@@ -74,9 +96,8 @@ class GaussianKernels(_KernelSum):
 
     def features(self, x: Tensor) -> Tensor:
         x = unit_rows(x) if self.normalise else x
-        a = self.centres.to(x.dtype)
-        squares = x.square().sum(1, keepdim=True) + a.square().sum(1) - 2 * x @ a.T
-        return torch.exp(-squares.clamp(min=0) / self.sigma**2)
+        values: Tensor = _Gaussians.apply(x, self.centres.to(x.dtype), self.sigma)
+        return values
 
 
 class FourierKernels(_KernelSum):

@@ -5,9 +5,12 @@ Work is proportional to the n rows that exist. Nothing here pads to [B, N], noth
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.utils import segment
+from torch.nn import functional
+
+SMALL = 32  # rows; numpy sorts that few, and up to 256, twenty times as fast an entry as thousands
 
 
 def segment_ids(ptr: Tensor) -> Tensor:
@@ -16,9 +19,35 @@ def segment_ids(ptr: Tensor) -> Tensor:
     return torch.repeat_interleave(graphs, ptr.diff())
 
 
+def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_i w_i x_i over the rows of every graph: x [n, k], w [n] → [B, k]; no gradient.
+
+    An embedding bag over rows that lie side by side is that sum, and ten times as fast as a segment reduction.
+    """
+    if not x.numel():
+        return x.new_zeros(ptr.numel() - 1, x.size(1))
+    rows = torch.arange(x.size(0), device=x.device)
+    return functional.embedding_bag(
+        rows, x, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights
+    )
+
+
+class _SegmentSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(ptr)
+        return weighted_sum(x, ptr)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (ptr,) = ctx.saved_tensors
+        return grad.index_select(0, segment_ids(ptr)), None
+
+
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, k] → [B, k]; an empty graph sums to 0. Deterministic on every device."""
-    return segment(x, ptr, reduce="sum")
+    total: Tensor = _SegmentSum.apply(x, ptr)
+    return total
 
 
 def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
@@ -29,38 +58,49 @@ def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     return padded.index_copy(0, slot, rows).view(ptr.numel() - 1, max_nodes * rows.size(1))
 
 
-def descending_order(columns: Tensor, ids: Tensor) -> Tensor:
-    """columns [k, n], ids [n] ascending → perm [k, n]: each column descending within each id, ties in input order."""
+def descending_order(columns: Tensor, sizes: Tensor) -> Tensor:
+    """columns [k, n], sizes of the graphs [B] → perm [k, n]: each column descending in each graph, ties as given."""
     n = columns.size(1)
-    place_bits = max(n - 1, 0).bit_length()
-    groups = int(ids[-1]) + 1 if n else 0
-    fits = place_bits + 32 + groups.bit_length() < 64
-    if columns.dtype == torch.float32 and columns.device.type == "cpu" and fits:
-        return _packed_order(columns, ids, place_bits)
+    if columns.dtype == torch.float32 and columns.device.type == "cpu" and n < 2**31:
+        return _packed_order(columns.detach(), sizes)
+    ids = torch.repeat_interleave(torch.arange(sizes.numel(), device=sizes.device), sizes)
     by_value = columns.argsort(dim=1, descending=True, stable=True)
     by_id = ids[by_value].argsort(dim=1, stable=True)
     return by_value.gather(1, by_id)
 
 
-def _packed_order(columns: Tensor, ids: Tensor, place_bits: int) -> Tensor:
-    """One int64 a value, (id | value's bits, flipped to descend | place): NumPy sorts these with AVX2 or AVX-512.
+def _packed_order(columns: Tensor, sizes: Tensor) -> Tensor:
+    """One int64 a value, (its bits, flipped to descend | place): NumPy sorts these with AVX2 or AVX-512.
 
-    Sorting plain integers is three times as fast as an argsort, and the permutation comes out in the low bits.
+    Graphs of about the same size are sorted together, as the rows of one array, padded at their ends.
     """
-    bits = columns.detach().contiguous().view(torch.int32)
-    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754 floats compare as these signed integers do
-    packed = ascending.bitwise_not_().to(torch.int64) << place_bits
-    packed += (ids << (32 + place_bits)) + torch.arange(ids.numel())
-    packed.numpy().sort(axis=1)
-    return packed.bitwise_and_((1 << place_bits) - 1)
+    k, n = columns.shape
+    place_bits = max(n - 1, 0).bit_length()
+    bits = columns.contiguous().view(torch.int32)
+    flipped = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits).bitwise_not_()
+    packed = torch.empty(k, n + 1, dtype=torch.int64)  # IEEE 754 floats compare as signed integers, less those bits
+    torch.add(torch.arange(n), flipped, alpha=1 << place_bits, out=packed[:, :n])
+    packed[:, n] = 2**63 - 1  # what a slot without a row points to
+    count = sizes.numpy()
+    start = np.cumsum(count) - count
+    kind = np.frexp(np.maximum(count, SMALL) - 1)[1]  # 32, 64, 128, … rows at the most
+    for size in np.unique(kind):
+        chosen = np.flatnonzero(kind == size)
+        rows = np.arange(count[chosen].max())
+        slot = np.where(rows < count[chosen, None], start[chosen, None] + rows, n).reshape(-1)
+        slots = torch.from_numpy(slot)
+        block = packed.index_select(1, slots)
+        block.numpy().reshape(k, len(chosen), len(rows)).sort(axis=2)
+        packed.index_copy_(1, slots, block)
+    return packed[:, :n].bitwise_and((1 << place_bits) - 1)
 
 
 class _SortColumns(torch.autograd.Function):
     """columns [k, n] → sorted [k, n]; the gradient goes back along the same permutation."""
 
     @staticmethod
-    def forward(ctx: Any, columns: Tensor, ids: Tensor) -> Tensor:
-        perm = descending_order(columns, ids)
+    def forward(ctx: Any, columns: Tensor, sizes: Tensor) -> Tensor:
+        perm = descending_order(columns, sizes)
         ctx.save_for_backward(perm)
         return columns.gather(1, perm)
 
@@ -73,7 +113,7 @@ class _SortColumns(torch.autograd.Function):
 
 def sort_columns(columns: Tensor, ptr: Tensor) -> Tensor:
     """columns [k, n], one row a column of the paper → the same, descending within every graph."""
-    sorted_columns: Tensor = _SortColumns.apply(columns, segment_ids(ptr))
+    sorted_columns: Tensor = _SortColumns.apply(columns, ptr.diff())
     return sorted_columns
 
 
@@ -87,7 +127,7 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     order = torch.arange(x.size(0), device=x.device)
     active = order.clone()  # places in `order` that are not settled; their groups lie together
     for column in range(x.size(1) - 1, -1, -1):
-        inside = descending_order(x[order[active], column][None], _dense_ids(group[active]))[0]
+        inside = descending_order(x[order[active], column][None], torch.unique_consecutive(group[active], return_counts=True)[1])[0]
         order[active] = order[active[inside]]
         first, second = order[active[:-1]], order[active[1:]]
         tied = (group[active[:-1]] == group[active[1:]]) & (x[first, column] == x[second, column])
@@ -102,8 +142,3 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
         if not active.numel():
             break
     return order
-
-
-def _dense_ids(group: Tensor) -> Tensor:
-    """Ascending labels → 0, 1, 2, …"""
-    return torch.unique_consecutive(group, return_inverse=True)[1]

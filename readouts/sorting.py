@@ -46,11 +46,13 @@ class Ordering(RowReadout):
         super().__init__()
         self.in_channels, self.max_nodes = in_channels, max_nodes
         self.register_buffer("key", checked)
+        self.plain = key is None  # [I | 1] takes no product
         self.row_channels = checked.size(1)
         self.out_channels = max_nodes * self.row_channels
 
     def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        columns = self.key.to(x.dtype).T @ x.T  # [D, n]: each column contiguous, as the sort wants it
+        # [D, n]: each column contiguous, as the sort wants it
+        columns = torch.cat([x.T, x.sum(1)[None]]) if self.plain else self.key.to(x.dtype).T @ x.T
         return sort_columns(columns, ptr).T.contiguous()
 
 

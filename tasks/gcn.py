@@ -1,28 +1,12 @@
 """Γ: graph convolution layers H ↦ σ(Â H W + b) on flat batches, Â·Z given."""
 
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
-
-# ReLU in place: what it is given is always a fresh product, which nothing else needs.
-ACTIVATIONS = {"relu": torch.relu_, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda x: x}
-
-
-class _Propagate(torch.autograd.Function):
-    """Â H. Â is symmetric, so the gradient is Â times the gradient: the same matrix, no transpose."""
-
-    @staticmethod
-    def forward(ctx: Any, adjacency: Tensor, h: Tensor) -> Tensor:
-        ctx.adjacency = adjacency
-        return adjacency @ h
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.adjacency @ grad.contiguous()
+from permlab.tasks.layer import layer
 
 
 class GCN(nn.Module):
@@ -52,14 +36,10 @@ class GCN(nn.Module):
         self.activation, self.last_activation, self.dropout = activation, last_activation, dropout
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        h = torch.addmm(self.biases[0], batch.x, self.weights[0])
-        adjacency = batch.adjacency if len(self.weights) > 1 else None
-        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = ACTIVATIONS[self.activation](h)
-            if self.dropout:
+        h, last = batch.x, len(self.weights) - 1
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if i and self.dropout:
                 h = nn.functional.dropout(h, self.dropout, self.training)
-            if weight.size(0) <= weight.size(1):
-                h = torch.addmm(bias, _Propagate.apply(adjacency, h), weight)
-            else:
-                h = _Propagate.apply(adjacency, h @ weight) + bias
-        return ACTIVATIONS[self.last_activation](h)
+            activation = self.activation if i < last else self.last_activation
+            h = layer(h, weight, bias, activation, batch if i else None)
+        return h

@@ -4,7 +4,8 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, RowReadout
-from permlab.tasks.gcn import ACTIVATIONS, GCN
+from permlab.tasks.gcn import GCN
+from permlab.tasks.layer import activate, dense
 from permlab.tasks.ragged import RaggedLinear
 
 
@@ -16,7 +17,7 @@ class Head(nn.Module):
 
     def __init__(self, readout: Readout, hidden: int, layers: int, activation: str, dropout: float) -> None:
         super().__init__()
-        self.first: nn.Module
+        self.first: RaggedLinear | nn.Linear
         if isinstance(readout, RowReadout):
             self.first = RaggedLinear(readout.row_channels, readout.max_nodes, hidden)
         else:
@@ -26,13 +27,15 @@ class Head(nn.Module):
         self.activation, self.dropout = activation, dropout
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
-        z = self.first(pooled, ptr) if isinstance(self.first, RaggedLinear) else self.first(pooled)
+        if isinstance(self.first, RaggedLinear):
+            z = activate(self.first(pooled, ptr), self.activation)
+        else:
+            z = dense(pooled, self.first, self.activation)
         for layer in self.inner:
-            z = layer(self._activate(z))
-        return self.last(self._activate(z)).squeeze(-1)
+            z = dense(self._drop(z), layer, self.activation)
+        return dense(self._drop(z), self.last).squeeze(-1)
 
-    def _activate(self, z: Tensor) -> Tensor:
-        z = ACTIVATIONS[self.activation](z)
+    def _drop(self, z: Tensor) -> Tensor:
         return nn.functional.dropout(z, self.dropout, self.training) if self.dropout else z
 
 

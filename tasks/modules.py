@@ -1,5 +1,6 @@
 """The two tasks as LightningModules: what is minimised, what is measured."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import pytorch_lightning as pl
@@ -11,8 +12,13 @@ from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
 from permlab.tasks.metrics import classification_metrics, regression_metrics
 from permlab.tasks.model import GraphModel
+from permlab.tasks.optimizer import LeanAdam
 
-OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
+OPTIMIZERS: dict[str, Any] = {
+    "adam": LeanAdam,
+    "adamw": partial(LeanAdam, decoupled_weight_decay=True),
+    "sgd": torch.optim.SGD,
+}
 _NOISE = 31  # entropy of dropout
 
 
@@ -104,7 +110,8 @@ class GraphTask(pl.LightningModule):
         options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         if self.device.type in ("cpu", "cuda"):
             options["fused"] = True
-        return OPTIMIZERS[self.optimizer_name](self.parameters(), **options)
+        optimizer: torch.optim.Optimizer = OPTIMIZERS[self.optimizer_name](self.parameters(), **options)
+        return optimizer
 
 
 class GraphClassification(GraphTask):

@@ -5,15 +5,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-FIRST_EDGE, GROWTH = 8, 1.25
+WIDE = 32  # channels a row from which padding costs more than another block
 
 
-def block_edges(max_nodes: int) -> list[int]:
-    """0 = e_0 < e_1 < … = max_nodes; each block is about a quarter longer than the one before."""
-    edges, edge = [0], FIRST_EDGE
+def block_edges(max_nodes: int, row_channels: int) -> list[int]:
+    """0 = e_0 < e_1 < … = max_nodes; each block is longer than the one before by a quarter, or a half if rows are narrow.
+
+    More blocks mean less padding and more calls.
+    """
+    edge, growth = (8, 1.25) if row_channels >= WIDE else (32, 1.5)
+    edges = [0]
     while edge < max_nodes:
         edges.append(edge)
-        edge = max(edge + 4, int(edge * GROWTH) // 4 * 4)
+        edge = max(edge + 4, int(edge * growth) // 4 * 4)
     return [*edges, max_nodes]
 
 
@@ -25,9 +29,9 @@ class _RaggedProduct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, layer: "RaggedLinear") -> Tensor:
         sizes, order = ptr.diff().sort(descending=True, stable=True)
-        edges = block_edges(max_nodes)
+        edges = layer.edges
         graphs_past = (sizes[None, :] > torch.tensor(edges[:-1], device=ptr.device)[:, None]).sum(1).tolist()
         blocks = [(lo, hi, m) for lo, hi, m in zip(edges[:-1], edges[1:], graphs_past, strict=True) if m]
         starts = ptr[:-1][order]
@@ -46,7 +50,7 @@ class _RaggedProduct(torch.autograd.Function):
             out[:m].addmm_(block, weight[lo * k : hi * k])
             first += m * (hi - lo)
         ctx.save_for_backward(padded, weight, slot, order)
-        ctx.blocks, ctx.n = blocks, n
+        ctx.blocks, ctx.n, ctx.layer = blocks, n, layer
         return torch.empty_like(out).index_copy_(0, order, out)
 
     @staticmethod
@@ -54,7 +58,8 @@ class _RaggedProduct(torch.autograd.Function):
         padded, weight, slot, order = ctx.saved_tensors
         k = padded.size(1)
         grad = grad.index_select(0, order)
-        grad_weight = torch.zeros_like(weight)
+        grad_weight = ctx.layer.gradient_memory()
+        grad_weight[ctx.blocks[-1][1] * k if ctx.blocks else 0 :].zero_()  # behind the largest graph
         grad_padded = torch.empty_like(padded)
         first = 0
         for lo, hi, m in ctx.blocks:
@@ -75,11 +80,23 @@ class RaggedLinear(nn.Module):
 
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
         super().__init__()
-        self.max_nodes = max_nodes
+        self.edges = block_edges(max_nodes, row_channels)
+        self._memory: Tensor | None = None
         dense = nn.Linear(max_nodes * row_channels, out_channels)
         self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
         self.bias = nn.Parameter(dense.bias.detach())
 
     def forward(self, rows: Tensor, ptr: Tensor) -> Tensor:
-        out: Tensor = _RaggedProduct.apply(rows, self.weight, self.bias, ptr, self.max_nodes)
+        out: Tensor = _RaggedProduct.apply(rows, self.weight, self.bias, ptr, self)
         return out
+
+    def gradient_memory(self) -> Tensor:
+        """Room for a gradient of the weight: the same at every step, as fresh memory costs as much as the product.
+
+        While the weight holds a gradient, to which this one will be added, it is fresh all the same.
+        """
+        if self.weight.grad is not None:
+            return torch.empty_like(self.weight)
+        if self._memory is None or self._memory.dtype != self.weight.dtype or self._memory.device != self.weight.device:
+            self._memory = torch.empty_like(self.weight, requires_grad=False)
+        return self._memory.detach()

@@ -37,14 +37,15 @@ def test_columns_are_sorted_as_numpy_sorts_each_graph(data, sizes: list[int], k:
 def test_both_sorts_give_one_permutation(n: int) -> None:
     generator = torch.Generator().manual_seed(n)
     columns = torch.randint(-3, 3, (3, n), generator=generator).float()  # many ties: both keep the input order
-    ids = torch.randint(0, 7, (n,), generator=generator).sort().values
-    assert torch.equal(descending_order(columns, ids), descending_order(columns.double(), ids))
+    sizes = torch.bincount(torch.randint(0, 7, (n,), generator=generator), minlength=9)  # the last two are empty
+    assert torch.equal(descending_order(columns, sizes), descending_order(columns.double(), sizes))
 
 
-def test_more_rows_and_graphs_than_packed_keys_hold() -> None:
-    ids = torch.tensor([0, 0, 2**30, 2**30])
-    order = descending_order(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), ids)
-    assert order.tolist() == [[1, 0, 3, 2]]
+def test_graphs_of_every_size_class_at_once() -> None:
+    sizes = torch.tensor([1, 31, 32, 33, 0, 64, 65, 257, 1000, 2])
+    columns = torch.randn(3, int(sizes.sum()), generator=torch.Generator().manual_seed(0))
+    columns[0, ::7], columns[1, ::5] = float("inf"), float("-inf")
+    assert torch.equal(descending_order(columns, sizes), descending_order(columns.double(), sizes))
 
 
 @settings(max_examples=100, deadline=None)

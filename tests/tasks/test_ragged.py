@@ -7,16 +7,17 @@ from permlab.readouts.segments import flat_padded
 from permlab.tasks.ragged import RaggedLinear, block_edges
 
 
-@pytest.mark.parametrize("max_nodes", [1, 7, 8, 9, 29, 620, 5000])
-def test_blocks_cover_every_position_once(max_nodes: int) -> None:
-    edges = block_edges(max_nodes)
+@pytest.mark.parametrize("channels", [1, 100])
+@pytest.mark.parametrize("max_nodes", [1, 7, 8, 9, 29, 32, 620, 5000])
+def test_blocks_cover_every_position_once(max_nodes: int, channels: int) -> None:
+    edges = block_edges(max_nodes, channels)
     assert edges[0] == 0 and edges[-1] == max_nodes and edges == sorted(set(edges))
 
 
 @settings(deadline=None)
 @given(
-    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=9),
-    channels=st.integers(1, 4),
+    sizes=st.lists(st.integers(0, 80), min_size=1, max_size=9),
+    channels=st.sampled_from([1, 3, 33]),
     spare=st.integers(0, 9),
     seed=st.integers(0, 2**31),
 )
@@ -50,3 +51,27 @@ def test_starts_as_a_dense_layer_does() -> None:
     layer = RaggedLinear(4, 29, 6)
     torch.testing.assert_close(layer.weight.T, dense.weight)
     torch.testing.assert_close(layer.bias, dense.bias)
+
+
+def test_gradients_add_up_and_none_is_left_of_the_step_before() -> None:
+    torch.manual_seed(0)
+    layer = RaggedLinear(2, 50, 3).double()
+    long, short = torch.tensor([0, 50]), torch.tensor([0, 4])
+
+    def gradient(ptr: torch.Tensor) -> torch.Tensor:
+        rows = torch.ones(int(ptr[-1]), 2, dtype=torch.float64)
+        (grad,) = torch.autograd.grad(layer(rows, ptr).sum(), layer.weight)
+        return grad.clone()
+
+    first, second = gradient(long), gradient(short)
+    assert first.all() and second[:8].all() and not second[8:].any()
+    for ptr in (long, short):
+        layer(torch.ones(int(ptr[-1]), 2, dtype=torch.float64), ptr).sum().backward()
+    assert torch.equal(layer.weight.grad, first + second)
+    layer.weight.grad = None
+    layer(torch.ones(4, 2, dtype=torch.float64), short).sum().backward()
+    assert torch.equal(layer.weight.grad, second)
+    kept = layer.weight.grad.data_ptr()
+    layer.weight.grad = None
+    layer(torch.ones(4, 2, dtype=torch.float64), short).sum().backward()
+    assert layer.weight.grad.data_ptr() == kept  # not copied either
