@@ -20,6 +20,7 @@ from permlab.platform.checkpoint import RunState, load_state, save_state
 from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.console import err
 from permlab.platform.errors import ConfigError, RunError, RunStopped
+from permlab.platform.memory import keep_freed_memory
 from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
@@ -108,6 +109,7 @@ class Trial:
         a checkpoint when it is not 0.
         """
         settings, task, data = self.settings, self.task, self.data
+        keep_freed_memory()
         if settings.threads:
             torch.set_num_threads(settings.threads)
         checkpoint = self.folder / "checkpoint.pt"

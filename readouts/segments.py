@@ -27,9 +27,7 @@ def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tenso
     if not x.numel():
         return x.new_zeros(ptr.numel() - 1, x.size(1))
     rows = torch.arange(x.size(0), device=x.device)
-    return functional.embedding_bag(
-        rows, x, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights
-    )
+    return functional.embedding_bag(rows, x, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights)
 
 
 class _SegmentSum(torch.autograd.Function):
@@ -127,7 +125,9 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     order = torch.arange(x.size(0), device=x.device)
     active = order.clone()  # places in `order` that are not settled; their groups lie together
     for column in range(x.size(1) - 1, -1, -1):
-        inside = descending_order(x[order[active], column][None], torch.unique_consecutive(group[active], return_counts=True)[1])[0]
+        inside = descending_order(
+            x[order[active], column][None], torch.unique_consecutive(group[active], return_counts=True)[1]
+        )[0]
         order[active] = order[active[inside]]
         first, second = order[active[:-1]], order[active[1:]]
         tied = (group[active[:-1]] == group[active[1:]]) & (x[first, column] == x[second, column])

@@ -65,11 +65,10 @@ class _Layer(torch.autograd.Function):
         grad_bias = grad.sum(0)
         if ctx.last:
             grad = propagate(ctx.batch, grad)
-        narrow = grad.size(1) < NARROW
-        if ctx.linear:
-            grad_weight = torch.mm(grad.T, h)
+        if grad.size(1) < NARROW or ctx.linear:
+            grad_weight = torch.mm(grad.T, h) if ctx.linear else torch.mm(grad.T, h).T
         else:
-            grad_weight = torch.mm(grad.T, h).T if narrow else torch.mm(h.T, grad)
+            grad_weight = torch.mm(h.T, grad)
         grad_h = None
         if ctx.needs_input_grad[0]:
             grad_h = product(grad, weight if ctx.linear else weight.T)

@@ -9,9 +9,9 @@ WIDE = 32  # channels a row from which padding costs more than another block
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
-    """0 = e_0 < e_1 < … = max_nodes; each block is longer than the one before by a quarter, or a half if rows are narrow.
+    """0 = e_0 < e_1 < … = max_nodes; each block is longer than the one before by a quarter.
 
-    More blocks mean less padding and more calls.
+    Narrow rows take longer blocks, by a half each: more blocks mean less padding, but more calls.
     """
     edge, growth = (8, 1.25) if row_channels >= WIDE else (32, 1.5)
     edges = [0]

@@ -4,12 +4,14 @@ import signal
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 
 from permlab.platform.checkpoint import load_state
 from permlab.platform.config import RunSettings
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.settings import read_settings
+from permlab.platform.signals import stop_on_signal
 from permlab.platform.trial import Result, Trial
 from permlab.readouts.names import PAPER_METHODS
 
@@ -74,6 +76,31 @@ def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(
         cell(*options, runs="parts").run(stop_signal=stop)
     assert stopped.value.exit_code == 143
     same(cell(*options, runs="parts").run(), whole)
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 6, 7])
+def test_sigterm_is_answered_by_the_run_not_by_lightning(cell, after: int) -> None:
+    """Wherever it comes, between batches, in an evaluation or at an epoch's end: a checkpoint, then exit code 143."""
+    whole = cell(runs="whole").run()
+    calls = 0
+
+    class Signal(pl.Callback):
+        def _count(self) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == after:
+                signal.raise_signal(signal.SIGTERM)
+
+        def on_train_batch_start(self, *args: object) -> None:
+            self._count()
+
+        def on_validation_batch_start(self, *args: object) -> None:
+            self._count()
+
+    with stop_on_signal() as stop_signal, pytest.raises(RunStopped) as stopped:
+        cell(runs="parts").run(callbacks=[Signal()], stop_signal=stop_signal)
+    assert stopped.value.exit_code == 143
+    same(cell(runs="parts").run(), whole)
 
 
 def test_a_run_killed_between_checkpoints_repeats_what_was_lost(cell) -> None:
