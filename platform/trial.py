@@ -179,7 +179,7 @@ def make_trainer(
         found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
         raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
     # Deterministic mode fills fresh memory, lest somebody reads it unset; nothing here does, and it takes long.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return _Trainer(
         accelerator="gpu" if settings.accelerator == "cuda" else settings.accelerator,
         devices=1,

@@ -32,6 +32,7 @@ class Head(nn.Module):
         else:
             z = dense(pooled, self.first, self.activation)
         for layer in self.inner:
+            assert isinstance(layer, nn.Linear)
             z = dense(self._drop(z), layer, self.activation)
         return dense(self._drop(z), self.last).squeeze(-1)
 

@@ -34,7 +34,7 @@ class LeanAdam(torch.optim.Adam):
         update = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
         update(
             parameters,
-            grads,  # type: ignore[arg-type]
+            grads,
             means,
             squares,
             [],
