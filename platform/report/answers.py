@@ -2,7 +2,8 @@
 
 from permlab.platform.report.blocks import Block, Items, Section
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.luck import p_text
+from permlab.platform.report.luck import p_is
+from permlab.platform.report.overview import beside_the_paper
 from permlab.platform.report.scorecard import count
 from permlab.platform.report.statistics import ALPHA
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
@@ -12,7 +13,9 @@ from permlab.platform.report.tables import pretty
 def answers_section(findings: Findings) -> Section:
     blocks: list[Block] = []
     for dataset in findings.sweep.datasets:
-        blocks += [f"{pretty(dataset)}:", Items(_answers(findings, dataset))]
+        blocks.append(Items(_answers(findings, dataset), pretty(dataset)))
+        figure = beside_the_paper(findings, dataset)
+        blocks += [figure] if figure else []
     return Section("answers", "In short", blocks)
 
 
@@ -52,20 +55,24 @@ def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, riv
     verdict = "more than luck" if test.p_holm < ALPHA else "luck cannot be ruled out"
     beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.p_holm < ALPHA]
     told = f"it is told from {', '.join(beaten)}" if beaten else "no method is told from it"
-    return f"{by}: {verdict} (corrected p = {p_text(test.p_holm).removeprefix('< ')}); {told}."
+    return f"{by}: {verdict} (corrected {p_is(test.p_holm)}); {told}."
 
 
 def _permuted(findings: Findings, dataset: str, metric: str, sign: int) -> list[str]:
-    """Which methods lose by permuted nodes: the largest loss over d, by the means."""
+    """What permuted nodes do to each method: the largest change over d, by the means."""
     losses: dict[str, float] = {}
     for (place, method), number in findings.numbers.items():
         permuted = findings.numbers.get(((dataset, place[1], "holdout_perm", metric), method))
         if (place[0], *place[2:]) == (dataset, "holdout", metric) and permuted:
             loss = sign * (number.estimate.mean - permuted.estimate.mean)
-            losses[method] = max(losses.get(method, loss), loss)
+            losses[method] = max(losses.get(method, loss), loss, key=abs)
     if not losses:
         return []
-    hurt = [f"{method} loses {loss:.3f}" for method, loss in losses.items() if loss > 1e-3]
-    fine = [method for method, loss in losses.items() if loss <= 1e-3]
-    parts = ([f"{', '.join(fine)} keep their value"] if fine else []) + hurt
+    keep = [method for method, loss in losses.items() if abs(loss) <= 1e-3]
+    parts = [f"{', '.join(keep)} keep{'s' * (len(keep) == 1)} the value"] if keep else []
+    parts += [
+        f"{method} {'loses' if loss > 0 else 'gains'} {abs(loss):.3f}"
+        for method, loss in losses.items()
+        if method not in keep
+    ]
     return [f"Permuted nodes: {'; '.join(parts)}."]

@@ -16,7 +16,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """`folded`: shown on demand. `small`: a table that has its own LaTeX."""
+    """`folded`: shown on demand. `latex`: one for tables.tex."""
 
     title: str
     header: list[str]
@@ -27,14 +27,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of short lines."""
+    """A list of short lines, under a heading if it has one."""
 
     lines: list[str]
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Series:
-    """The points of one method; `low` and `high` bound a band (curves) or a bar (single points)."""
+    """The points of one method; `low` and `high` bound a band (curves) or a bar (points that have markers)."""
 
     method: str
     x: list[float]
@@ -44,12 +45,12 @@ class Series:
     labels: list[str] = field(default_factory=list)  # of the points
     line: bool = True
     markers: bool = True
-    hollow: bool = False
+    hollow: bool = False  # markers without a filling
 
 
 @dataclass(frozen=True)
 class Panel:
-    """`xy`: x against y. `rows`: a row a method, its values along x, bars from low to high.
+    """`xy`: x against y. `rows`: a row a method, its values along x, bars from low to high; y is not used.
 
     Panels of a figure that name the same `share` have the same y range. `groups` are stretches of x, drawn as bars
     above the rows: methods that a test does not tell apart.

@@ -71,14 +71,18 @@ def p_text(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
+def p_is(p: float) -> str:
+    return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+
 def critical_difference(split: str, methods: list[str], ranking: Ranking) -> Figure:
     half = ranking.critical_difference / 2
     ordered = sorted(zip(ranking.mean_ranks, methods, strict=True))
     series = [Series(method, [rank], [0.0], [rank - half], [rank + half], line=False) for rank, method in ordered]
     best, last = ordered[0], ordered[-1]
     facts = (
-        f"Friedman χ² = {ranking.chi2:.2f}, F = {ranking.f:.2f}, p {'=' if ranking.p >= 0.001 else ''} "
-        f"{p_text(ranking.p)} over {ranking.blocks} blocks; critical difference {ranking.critical_difference:.2f}"
+        f"Friedman χ² = {ranking.chi2:.2f}, F = {ranking.f:.2f}, {p_is(ranking.p)} over {ranking.blocks} blocks; "
+        f"critical difference {ranking.critical_difference:.2f}"
     )
     title = f"Mean rank, {SPLITS[split]}"
     panel = Panel(title, "mean rank (1 is best)", "", series, "rows", groups=ranking.groups())

@@ -16,7 +16,8 @@ def _block(block: Block) -> str:
     if isinstance(block, str):
         return escape(block)
     if isinstance(block, Items):
-        return "\n".join(f"* {escape(line)}" for line in block.lines)
+        heading = f"### {escape(block.title)}\n\n" if block.title else ""
+        return heading + "\n".join(f"* {escape(line)}" for line in block.lines)
     if isinstance(block, Figure):
         return f"![{escape(block.alt)}](figures/{block.name}.png)\n\n*{escape(f'{block.title}. {block.caption}')}*"
     return _table(block)

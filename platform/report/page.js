@@ -64,8 +64,9 @@
     add(svg, "text", { x: (box.left + box.right) / 2, y: box.bottom + 29, "text-anchor": "middle" }, panel.x_label);
   }
 
-  function marker(group, style, x, y) {
-    add(group, "path", { d: SHAPES[style.marker], fill: style.colour, transform: `translate(${x} ${y})` });
+  function marker(group, style, x, y, hollow) {
+    const look = hollow ? { fill: "none", stroke: style.colour, "stroke-width": 1.5 } : { fill: style.colour };
+    add(group, "path", { d: SHAPES[style.marker], transform: `translate(${x} ${y})`, ...look });
   }
 
   function within(value, low, high) {
@@ -82,8 +83,9 @@
 
   function drawRows(svg, panel, width) {
     const shown = panel.series.filter((series) => !hidden.has(series.method));
+    const methods = [...new Set(shown.map((series) => series.method))];
     const top = 8 + 9 * panel.groups.length;
-    const box = { left: 66, right: width - 14, top: 2, bottom: top + 24 * shown.length };
+    const box = { left: 66, right: width - 14, top: 2, bottom: top + 24 * methods.length };
     const height = box.bottom + 36;
     const x = scale(panel.x_range, box.left, box.right, panel.x_log);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -93,21 +95,22 @@
     panel.groups.forEach(([low, high], i) =>
       add(svg, "line", { class: "axis", "stroke-width": 4, x1: x(low), x2: x(high), y1: 7 + 9 * i, y2: 7 + 9 * i }));
     const points = [];
-    shown.forEach((series, row) => {
+    methods.forEach((method, row) =>
+      add(svg, "text", { x: box.left - 8, y: top + 16 + 24 * row, "text-anchor": "end" }, method));
+    for (const series of shown) {
       const style = styles[series.method];
-      const y = top + 12 + 24 * row;
+      const y = top + 12 + 24 * methods.indexOf(series.method);
       const group = add(svg, "g", { "data-method": series.method });
-      add(group, "text", { x: box.left - 8, y: y + 4, "text-anchor": "end" }, series.method);
       series.x.forEach((value, i) => {
         if (value === null) return;
         if (series.low.length) {
           const ends = [series.low[i], series.high[i]].map((end) => within(x(end), box.left, box.right));
           add(group, "line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: style.colour, "stroke-width": 3, opacity: 0.6 });
         }
-        marker(group, style, x(value), y);
+        marker(group, style, x(value), y, series.hollow);
         points.push({ x: x(value), y, method: series.method, text: tell(panel, series, i) });
       });
-    });
+    }
     return points;
   }
 

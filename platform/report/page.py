@@ -10,6 +10,7 @@ from typing import Any
 from permlab.platform.palette import style_of
 from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
 from permlab.platform.report.ranges import ranges
+from permlab.readouts.names import NAMES
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -17,7 +18,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 def to_page(title: str, subtitle: str, sections: list[Section]) -> str:
     figures = [figure for section in sections for figure in section.figures]
-    methods = list(dict.fromkeys(s.method for f in figures for panel in f.panels for s in panel.series))
+    methods = sorted({s.method for f in figures for panel in f.panels for s in panel.series}, key=NAMES.index)
     links = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
     return f"""<!doctype html>
 <html lang="en">
@@ -55,17 +56,18 @@ def _block(block: Block) -> str:
     if isinstance(block, str):
         return f"<p>{escape(block)}</p>"
     if isinstance(block, Items):
-        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in block.lines) + "</ul>"
+        heading = f"<h3>{escape(block.title)}</h3>" if block.title else ""
+        return f"{heading}<ul>{''.join(f'<li>{escape(line)}</li>' for line in block.lines)}</ul>"
     if isinstance(block, Figure):
         return _figure(block)
     return _table(block)
 
 
 def _figure(figure: Figure) -> str:
-    panels = "".join(
-        f'<div class="panel"><p class="name">{escape(panel.title)}</p><svg aria-hidden="true"></svg></div>'
-        for panel in figure.panels
-    )
+    names = [f'<p class="name">{escape(panel.title)}</p>' for panel in figure.panels]
+    if len(names) == 1:
+        names = [""]  # the figure's own title will do
+    panels = "".join(f'<div class="panel">{name}<svg aria-hidden="true"></svg></div>' for name in names)
     return (
         f'<figure id="{figure.name}"><figcaption><h3>{escape(figure.title)}</h3></figcaption>'
         f'<div class="panels" role="img" aria-label="{escape(figure.alt)}" style="--columns:{figure.columns}">{panels}'

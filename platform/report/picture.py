@@ -40,7 +40,7 @@ def draw(figure: Figure, folder: Path) -> None:
 
 
 def _height(panel: Panel) -> float:
-    return 0.75 + 0.24 * len(panel.series) if panel.kind == "rows" else 2.3
+    return 0.75 + 0.24 * len({series.method for series in panel.series}) if panel.kind == "rows" else 2.3
 
 
 def _draw_xy(axis: Any, panel: Panel, x_range: Range, y_range: Range) -> None:
@@ -65,7 +65,7 @@ def _draw_xy(axis: Any, panel: Panel, x_range: Range, y_range: Range) -> None:
 def _draw_rows(axis: Any, panel: Panel, x_range: Range, y_range: Range) -> None:
     axis.set_xlabel(panel.x_label)
     _scale(axis, panel, x_range)
-    names = [series.method for series in panel.series]
+    names = list(dict.fromkeys(series.method for series in panel.series))
     axis.set_yticks(range(len(names)), names)
     top = -0.6 - 0.35 * len(panel.groups)
     axis.set_ylim(len(names) - 0.4, top)
@@ -73,11 +73,12 @@ def _draw_rows(axis: Any, panel: Panel, x_range: Range, y_range: Range) -> None:
         axis.axvline(0, color="#666666", linewidth=0.8)
     for i, (low, high) in enumerate(panel.groups):
         axis.hlines(-0.55 - 0.35 * i, low, high, color="#666666", linewidth=3)
-    for row, series in enumerate(panel.series):
-        style = style_of(series.method)
+    for series in panel.series:
+        style, row = style_of(series.method), names.index(series.method)
         if series.low:
             axis.hlines([row] * len(series.x), series.low, series.high, color=style.colour, linewidth=2, alpha=0.6)
-        axis.plot(series.x, [row] * len(series.x), MARKERS[style.marker], color=style.colour, markersize=5)
+        look: dict[str, Any] = {"markerfacecolor": "none"} if series.hollow else {}
+        axis.plot(series.x, [row] * len(series.x), MARKERS[style.marker], color=style.colour, markersize=5, **look)
 
 
 def _scale(axis: Any, panel: Panel, x_range: Range) -> None:

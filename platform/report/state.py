@@ -20,13 +20,13 @@ def state_section(findings: Findings) -> Section:
     total = len(sweep.cells)
     blocks: list[Block] = []
     if len(missing) == 0:
-        blocks.append(f"Nothing is missing: all {total} cells are finished.")
+        blocks.append(f"Nothing is missing: all {total:,} cells are finished.")
     else:
         counts = sweep.cells["status"].value_counts()
         parts = ", ".join(f"{counts[state]} {word}" for state, word in WORDS.items() if state in counts)
         blocks.append(
-            f"This sweep is not complete: {total - len(missing)} of {total} cells are finished ({parts}). Everything "
-            "below is about the finished ones. Means over fewer seeds have wider intervals; tests compare the seeds "
+            f"This sweep is not complete: {total - len(missing):,} of {total:,} cells are finished ({parts}). All that "
+            "follows is about the finished ones. Means over fewer seeds have wider intervals; tests compare the seeds "
             "that two methods share."
         )
         rows: list[list[Entry | str]] = [

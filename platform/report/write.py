@@ -20,7 +20,7 @@ def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int 
     sections = [section for make in SECTIONS if (section := make(findings))]
     title = f"PermLab report: {sweep.name}"
     done = len(sweep.finished)
-    subtitle = f"{done} of {len(sweep.cells)} cells finished · read from {_place(sweep.store)}"
+    subtitle = f"{done:,} of {len(sweep.cells):,} cells finished · read from {_place(sweep.store)}"
     (folder / "report.html").write_text(to_page(title, subtitle, sections))
     (folder / "report.md").write_text(to_markdown(title, sections))
     (folder / "tables.tex").write_text(to_latex(sections))

@@ -6,10 +6,13 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from permlab.platform.json_files import write_json
+from permlab.platform.report.stored import StoredSweep
 from permlab.platform.tracking import SweepDelivery, connect
+from permlab.readouts.names import PAPER_METHODS
 
 LEVEL = {"ordering": 0.74, "kernels": 0.81, "identity": 0.73, "augment": 0.74, "sum": 0.8, "sort": 0.75}
 METRICS = ("loss", "acc", "auc", "ap")
@@ -95,3 +98,25 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         make_sweep(folder, "partial", widths=[10], seeds=range(3), status=None, **missing)
         make_sweep(folder, "pair", widths=[10], seeds=range(2))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def sweep() -> StoredSweep:
+    """All seven methods of the paper on both of its data sets, as if read from a store."""
+    rows, histories = [], []
+    for dataset, method, d, seed in product(("proteins_full", "qm9"), PAPER_METHODS, (1, 10), range(4)):
+        facts = {"dataset": dataset, "method": method, "d": d, "seed": seed}
+        key, renamed = "-".join(map(str, facts.values())), {"auc": "mae"} if dataset == "qm9" else {}
+        for epoch in (1, 5, 10):
+            measured = {
+                f"{name.split('/')[0]}/{renamed.get(name.split('/')[1], name.split('/')[1])}": value
+                for name, value in cell_metrics(method, d, seed, epoch).items()
+                if not renamed or name.endswith(("loss", "auc"))
+            }
+            histories.append({"key": key, "epoch": epoch} | measured)
+        outcome = {"cost/seconds": 10.0 + d, "cost/parameters": 1000.0 * d, "graphs/train": 913, "graphs/holdout": 200}
+        error = {"identity": 0.5, "ordering": 0.0}.get(method, 1e-7)
+        ratios = {f"certificate/ratio_{name}": value for name, value in (("min", 0.5), ("median", 1.0), ("max", 2.0))}
+        row = {"key": key, "name": f"{method}-d{d}-s{seed}", "status": "FINISHED", "run_id": "", "error": ""}
+        rows.append(row | facts | measured | outcome | ratios | {"certificate/invariance_error": error})
+    return StoredSweep("made", "FINISHED", "sqlite:///x", "", {}, pd.DataFrame(rows), pd.DataFrame(histories))

@@ -1,0 +1,221 @@
+"""The page in a real browser: at two widths, light and dark."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from permlab.platform.palette import style_of
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.page import to_page
+from permlab.platform.report.sections import SECTIONS
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
+]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+
+# Everything is looked at in one visit a view; what it finds comes back as one document.
+LOOK = r"""
+(async () => {
+  const found = {overflow: [], outside: [], contrast: [], empty: [], broken: [], colours: {}, alts: []};
+  const root = document.documentElement;
+  if (root.scrollWidth > innerWidth) found.overflow.push(`page ${root.scrollWidth} > ${innerWidth}`);
+  for (const node of document.querySelectorAll("body *")) {
+    const box = node.getBoundingClientRect();
+    if (box.width && box.right > innerWidth + 1 && !node.closest(".scroll, #tip"))
+      found.overflow.push(`${node.tagName} ${node.textContent.slice(0, 40)}`);
+  }
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  for (const svg of document.querySelectorAll(".panel svg")) {
+    const frame = svg.getBoundingClientRect();
+    if (!svg.querySelector("[data-method] path, [data-method] polyline")) found.empty.push(svg.closest("figure").id);
+    if (/NaN|Infinity|undefined/.test(svg.innerHTML)) found.broken.push(svg.closest("figure").id);
+    for (const text of svg.querySelectorAll("text")) {
+      const box = text.getBoundingClientRect();
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
+        found.outside.push(`${svg.closest("figure").id}: ${text.textContent}`);
+    }
+    for (const mark of svg.querySelectorAll("[data-method] path, [data-method] polyline")) {
+      const seen = [mark.getAttribute("fill"), mark.getAttribute("stroke")].filter((c) => c && c !== "none");
+      (found.colours[mark.parentNode.dataset.method] ||= []).push(...seen);
+    }
+  }
+  for (const [method, seen] of Object.entries(found.colours)) found.colours[method] = [...new Set(seen)];
+  const rgb = (text) => text.match(/[\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = colour.map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const back = rgb(getComputedStyle(node).backgroundColor);
+      if (back.length < 4 || back[3] > 0) return back.slice(0, 3);
+    }
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let texts = 0;
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || node.closest("script, style, noscript, [hidden]")) continue;
+    const style = getComputedStyle(node);
+    const [a, b] = [light(rgb(node.closest("svg") ? style.fill : style.color).slice(0, 3)), light(behind(node))];
+    texts += 1;
+    if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) found.contrast.push(walker.currentNode.data.trim());
+  }
+  found.texts = texts;
+  found.background = getComputedStyle(document.body).backgroundColor;
+  found.alts = [...document.querySelectorAll("figure .panels")].map((node) => node.getAttribute("aria-label"));
+  found.panels = document.querySelectorAll(".panel svg").length;
+  const button = [...document.querySelectorAll("#legend button")].find((node) => node.textContent === "sum");
+  const drawn = () => document.querySelectorAll('[data-method="sum"]').length;
+  found.toggled = [drawn()];
+  for (let i = 0; i < 2; i++) { button.click(); found.toggled.push(drawn()); }
+  const mark = document.querySelector('.panel [data-method="kernels"] path');
+  mark.scrollIntoView({block: "center", behavior: "instant"});
+  const at = mark.getBoundingClientRect();
+  const place = {clientX: at.left + at.width / 2, clientY: at.top + at.height / 2, bubbles: true};
+  mark.dispatchEvent(new PointerEvent("pointermove", place));
+  const tip = document.getElementById("tip");
+  const box = tip.getBoundingClientRect();
+  const inside = box.left >= 0 && box.right <= innerWidth && box.top >= 0;
+  found.tip = {text: tip.hidden ? "" : tip.textContent, inside};
+  return JSON.stringify(found);
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def page(sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    findings = Findings(sweep)
+    path.write_text(to_page("PermLab report: made", "all", [s for make in SECTIONS if (s := make(findings))]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Chromium of our own; gives the address of its debugger."""
+    profile = tmp_path_factory.mktemp("profile")
+    process = subprocess.Popen([str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}"], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if "DevTools listening on" in line:
+                break
+        else:
+            pytest.fail("chromium ended before it was ready")
+        yield line.split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def visit(address: str, url: str, width: int, scheme: str) -> tuple[dict[str, Any], list[str], list[str]]:
+    """What LOOK finds, the addresses that were asked for, and what the console and the page complained about."""
+    requests: list[str] = []
+    complaints: list[str] = []
+    answers: dict[int, asyncio.Future[Any]] = {}
+    loaded = asyncio.Event()
+    async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
+
+        async def listen() -> None:
+            async for message in socket:
+                said = json.loads(message.data)
+                method, params = said.get("method", ""), said.get("params", {})
+                if "id" in said:
+                    answers.pop(said["id"]).set_result(said)
+                elif method == "Network.requestWillBeSent":
+                    requests.append(params["request"]["url"])
+                elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                    complaints.append(json.dumps(params))
+                elif method == "Page.loadEventFired":
+                    loaded.set()
+
+        async def call(method: str, session_id: str | None = None, **params: Any) -> Any:
+            number = call.count = getattr(call, "count", 0) + 1  # type: ignore[attr-defined]
+            answers[number] = asyncio.get_running_loop().create_future()
+            document = {"id": number, "method": method, "params": params}
+            await socket.send_json(document | ({"sessionId": session_id} if session_id else {}))
+            said = await asyncio.wait_for(answers[number], 120) if number in answers else {}
+            assert "error" not in said, said
+            return said["result"]
+
+        listener = asyncio.create_task(listen())
+        target = (await call("Target.createTarget", url="about:blank"))["targetId"]
+        tab = (await call("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            await call(f"{domain}.enable", tab)
+        view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        await call("Emulation.setDeviceMetricsOverride", tab, **view)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        await call("Emulation.setEmulatedMedia", tab, features=features)
+        await call("Page.navigate", tab, url=url)
+        await asyncio.wait_for(loaded.wait(), 120)
+        look = {"expression": LOOK, "awaitPromise": True, "returnByValue": True}
+        result = await call("Runtime.evaluate", tab, **look)
+        assert "exceptionDetails" not in result, result
+        await call("Target.closeTarget", targetId=target)
+        listener.cancel()
+    return json.loads(result["result"]["value"]), requests, complaints
+
+
+@pytest.fixture(scope="module")
+def looked(browser: str, page: Path) -> Callable[[int, str], tuple[dict[str, Any], list[str], list[str]]]:
+    seen: dict[tuple[int, str], Any] = {}
+
+    def look(width: int, scheme: str) -> tuple[dict[str, Any], list[str], list[str]]:
+        if (width, scheme) not in seen:
+            seen[width, scheme] = asyncio.run(visit(browser, page.as_uri(), width, scheme))
+        return seen[width, scheme]
+
+    return look
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_plots_render_and_nothing_overflows(looked, width: int, scheme: str) -> None:
+    found, _, _ = looked(width, scheme)
+    assert found["panels"] > 40 and found["empty"] == [] and found["broken"] == []
+    assert found["overflow"] == [] and found["outside"] == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_nothing_is_asked_of_a_network_and_nothing_fails(looked, page: Path, width: int, scheme: str) -> None:
+    _, requests, complaints = looked(width, scheme)
+    assert [url for url in requests if not url.startswith("data:")] == [page.as_uri()]
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), VIEWS)
+def test_text_stands_out(looked, width: int, scheme: str) -> None:
+    found, _, _ = looked(width, scheme)
+    assert found["texts"] > 500 and found["contrast"] == []
+    assert found["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 29)"}[scheme]
+
+
+def test_figures_say_in_words_what_they_show(looked) -> None:
+    found, _, _ = looked(1280, "light")
+    assert len(found["alts"]) == len(set(found["alts"])) > 10 and all(len(alt) > 60 for alt in found["alts"])
+
+
+def test_a_method_has_one_colour_everywhere(looked) -> None:
+    found, _, _ = looked(1280, "dark")
+    assert len(found["colours"]) == 7
+    assert found["colours"] == {method: [style_of(method).colour] for method in found["colours"]}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_legend_and_tooltips_work(looked, width: int) -> None:
+    found, _, _ = looked(width, "light")
+    there, gone, back = found["toggled"]
+    assert there > 10 and gone == 0 and back == there
+    assert found["tip"]["text"].startswith("kernels, ours, ") and found["tip"]["inside"]
