@@ -22,19 +22,27 @@ class Split(NamedTuple):
     holdout: np.ndarray
 
 
-def split(group: np.ndarray, holdout: int | float, seed: int, validation: int | float = 0) -> Split:
+def split(
+    group: np.ndarray,
+    holdout: int | float,
+    seed: int,
+    validation: int | float = 0,
+    validation_seed: int | None = None,
+) -> Split:
     """Cut the holdout from all graphs, then the validation part from what is left for training.
 
     `group` [G] names each graph's group. Sizes are a count (int), kept exactly, or a fraction (float) of what they are
     cut from, kept as well as whole groups allow. The holdout does not depend on `validation`: tuning and the final run
-    hold out the same graphs.
+    hold out the same graphs. `validation_seed` (default: the seed) draws other validation parts beside one holdout.
     """
     if seed < 0:
         raise DataUsageError(f"seed={seed} is negative; choose 0 or more")
     everything = np.arange(len(group))
     held = _cut(group, "holdout", holdout, (seed, _HOLDOUT))
     rest = np.setdiff1d(everything, held, assume_unique=True)
-    inner = _cut(group[rest], "validation", validation, (seed, _VALIDATION))
+    inner = _cut(
+        group[rest], "validation", validation, (seed if validation_seed is None else validation_seed, _VALIDATION)
+    )
     train = np.setdiff1d(rest, rest[inner], assume_unique=True)
     if not len(train):
         raise DataUsageError("nothing is left to train on; make holdout or validation smaller")

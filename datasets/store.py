@@ -86,10 +86,16 @@ class GraphStore:
     def _record_batch(self, file: str) -> pa.RecordBatch:
         return pa.ipc.open_file(pa.memory_map(str(self.folder / file))).get_batch(0)
 
-    def split(self, seed: int, holdout: int | float | None = None, validation: int | float = 0) -> Split:
+    def split(
+        self,
+        seed: int,
+        holdout: int | float | None = None,
+        validation: int | float = 0,
+        validation_seed: int | None = None,
+    ) -> Split:
         """Train, validation and holdout positions; the holdout's size is the data set's own unless given."""
         size = self.manifest.holdout if holdout is None else holdout
-        return split(self.group, size, seed, validation)
+        return split(self.group, size, seed, validation, validation_seed)
 
     def batch(self, graphs: np.ndarray, permutation_seed: int | np.ndarray | None = None) -> GraphBatch:
         """The graphs at these positions as one batch, by index arithmetic over the flat arrays.

@@ -25,6 +25,7 @@ def run_cell(
     on_start: Callable[[Path], None] = lambda folder: None,
     on_known: Callable[[Path], None] = lambda folder: None,
     on_wait: Callable[[Path], None] = lambda folder: None,
+    on_epoch: Callable[[list[dict[str, float]]], None] = lambda history: None,
 ) -> dict[str, Any]:
     """Run the cell, or give its stored result; returns the document of result.json.
 
@@ -47,9 +48,14 @@ def run_cell(
         record.start()
         try:
             trial = Trial.prepare(settings, store)
+
+            def after_epoch(history: list[dict[str, float]]) -> None:
+                record.epochs(history)
+                on_epoch(history)
+
             on_start(record.folder)
             with stop_on_signal() as stop_signal:
-                result = trial.run(callbacks=callbacks, on_epoch=record.epochs, stop_signal=stop_signal)
+                result = trial.run(callbacks=callbacks, on_epoch=after_epoch, stop_signal=stop_signal)
             return record.finish(trial, result)
         except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
             record.end(KILLED, str(stopped) or "interrupted")

@@ -21,6 +21,7 @@ VERBS = {
     "certify": "search for what a readout loses; decide whether a key is universal",
     "train": "train one cell: a data set, a readout, a width, a seed",
     "sweep": "run a grid of cells on Ray",
+    "tune": "search for good settings of every readout, on training data alone",
     "status": "how sweeps stand",
     "report": "tables, figures and tests of a sweep, the paper's beside ours",
     "ui": "start the MLflow dashboard",

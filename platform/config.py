@@ -51,6 +51,7 @@ class DataSettings(Settings):
         None, ge=0, description="graphs held out: count or fraction (default: the data set's own)"
     )
     validation: int | float = Field(0, ge=0, description="graphs cut from the training part: count or fraction")
+    split_seed: int | None = Field(None, ge=0, description="hold out the same graphs in every seed (default: the seed)")
 
 
 class RunSettings(Settings):
@@ -125,6 +126,8 @@ def cell_key(settings: RunSettings, dataset_digest: str) -> str:
     """Hash of everything that can change the result: equal keys, equal numbers."""
     fields = settings.model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
     fields["train"]["permutations"] = settings.permutations
+    if settings.data.split_seed is None:
+        del fields["data"]["split_seed"]
     text = json.dumps([RESULT_VERSION, dataset_digest, fields], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

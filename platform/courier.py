@@ -2,7 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from permlab.platform.console import err
 
@@ -28,3 +32,32 @@ def await_courier(courier: subprocess.Popen[str], seconds: float) -> None:
         reason = f"no answer within {seconds:.0f} seconds"
     if courier.returncode:
         err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
+
+
+class Courier:
+    """Sends a courier once, if one is wanted."""
+
+    def __init__(self, folder: Path, wanted: bool) -> None:
+        self.folder, self.wanted = folder, wanted
+        self.process: subprocess.Popen[str] | None = None
+
+    def send(self) -> None:
+        if self.wanted and self.process is None:
+            self.process = send_courier(self.folder)
+
+
+@contextmanager
+def one_courier(folder: Path, wanted: bool, seconds: float = 600) -> Iterator[Courier]:
+    """Where several processes fill one folder, one of them sends the courier; it is waited for in the end."""
+    lock = FileLock(folder / ".courier.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        wanted = False
+    courier = Courier(folder, wanted)
+    try:
+        yield courier
+        if courier.process:
+            await_courier(courier.process, seconds)
+    finally:
+        lock.release()

@@ -23,3 +23,10 @@ class RunStopped(Exception):
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+class RunPruned(RunStopped):
+    """Others did better by then: the run is not worth its time."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 0)

@@ -1,11 +1,15 @@
 """A sweep: a run's settings in which dataset, method, d and seed may be lists."""
 
+import re
+from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from permlab.platform.config import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.tuning.choice import Choice, Kind
+from permlab.platform.tuning.settings import TuneSettings
 
 
 def _as_list(value: Any) -> Any:
@@ -46,19 +50,33 @@ class SweepSettings(Settings):
     accelerator: str = Field("auto", description="where cells run: auto, cpu, cuda, mps")
     runs: str = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the sweep in MLflow")
+    tune: TuneSettings | None = Field(None, description="tune every (dataset, method, d) first, see: permlab tune")
+    tuned: Annotated[list[str], BeforeValidator(_as_list)] = Field([], description="tunings whose best settings to use")
 
     @model_validator(mode="after")
     def _not_empty(self) -> "SweepSettings":
         for axis in ("dataset", "method", "d", "seed"):
             if not getattr(self, axis):
                 raise ValueError(f"the grid is empty: {axis} has no values")
+        if self.tune and self.tuned:
+            raise ValueError("give tuned= (settings that were tuned before) or tune (tune them now), not both")
         self.cells()  # every cell is checked before any is run
         return self
 
-    def cells(self) -> list[RunSettings]:
-        """The cells, in the order dataset, method, d, seed; repeated values count once."""
+    def without_password(self) -> "SweepSettings":
+        """For whatever is written down: the database's password is nobody's business."""
+        if self.tune is None or self.tune.storage is None:
+            return self
+        storage = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", self.tune.storage)
+        return self.model_copy(update={"tune": self.tune.model_copy(update={"storage": storage})})
+
+    def cells(self, choices: Mapping[Kind, Choice] | None = None) -> list[RunSettings]:
+        """The cells, in the order dataset, method, d, seed, with the tuned settings if there are any.
+
+        Repeated values count once.
+        """
         axes = [_distinct(axis) for axis in (self.dataset, self.method, self.d, self.seed)]
-        return [
+        cells = [
             RunSettings(
                 dataset=dataset,
                 method=method,
@@ -76,3 +94,4 @@ class SweepSettings(Settings):
             )
             for dataset, method, d, seed in product(*axes)
         ]
+        return [choices[cell.dataset, cell.method, cell.d].apply(cell) for cell in cells] if choices else cells

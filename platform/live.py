@@ -15,8 +15,8 @@ MINUTE = 60.0
 class SweepView:
     """Cells done, running, failed, and how long it may take; `seconds_left` is asked at every drawing."""
 
-    def __init__(self, name: str, total: int) -> None:
-        self.name, self.total = name, total
+    def __init__(self, name: str, total: int, unit: str = "cells") -> None:
+        self.name, self.total, self.unit = name, total, unit
         self.started = self.said = time.monotonic()
         self.work_done = 0.0
         self.bar = Progress(
@@ -45,7 +45,7 @@ class SweepView:
         elapsed = time.monotonic() - self.started
         share = 1 - work_left / work_total if work_total else 0.0
         left = f", about {clock(elapsed * (1 - share) / share)} left" if 0.02 < share < 1 else ""
-        note = f"cells, {progress.running} running, {progress.failed} failed{left}"
+        note = f"{self.unit}, {progress.running} running, {progress.failed} failed{left}"
         self.bar.update(self.task, completed=progress.finished, note=note)
         events, progress.events = progress.events, []
         for event in events:

@@ -1,7 +1,7 @@
 """What a sweep has to do: its cells, which of them are done, and what the rest will cost."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +33,7 @@ class Cell:
     key: str
     seconds: float  # expected
     result: dict[str, Any] | None = None  # if it is done
+    tags: dict[str, str] = field(default_factory=dict)  # where its settings come from
 
     @property
     def folder(self) -> Path:
@@ -43,7 +44,10 @@ class Cell:
         """What plan.json says of it."""
         names = ("dataset", "method", "d", "seed")
         facts = {name: getattr(self.settings, name) for name in names}
-        return {"key": self.key, "name": self.settings.name} | facts | {"expected_seconds": round(self.seconds, 1)}
+        tags = {"tags": self.tags} if self.tags else {}
+        return (
+            {"key": self.key, "name": self.settings.name} | facts | {"expected_seconds": round(self.seconds, 1)} | tags
+        )
 
 
 def manifest_of(dataset: str) -> Manifest:

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -98,7 +98,7 @@ def _say(model: type[BaseModel], problem: Any) -> str:
 
 def _group(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
     for part in path:
-        kind = model.model_fields[part].annotation
+        kind = next(iter(get_args(model.model_fields[part].annotation)), model.model_fields[part].annotation)
         assert isinstance(kind, type) and issubclass(kind, BaseModel)
         model = kind
     return model

@@ -1,4 +1,4 @@
-"""Ray: runs the cells of a plan, wherever there is room. The only file that knows Ray.
+"""Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room. The only file that knows Ray.
 
 The driver holds nothing that is not stored: killed and started again, it plans anew from what lies on disk.
 """
@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import ray
 from ray._private import ray_constants as constants
@@ -105,19 +106,19 @@ def slots(resources: ResourceSettings) -> int:
 
 
 def _execute(
-    runner: Runner, settings: Any, key: str, runs: str, sentinel: str, data: list[Any], digest: str
+    runner: Runner, job: Any, folder: str, runs: str, sentinel: str, data: list[Any], digest: str
 ) -> dict[str, Any]:
-    """In a worker: run the cell. Where the runs folder is not shared, the files travel back with the result."""
-    _receive(settings.dataset, data, digest)
+    """In a worker: run the job, whose files go to `folder` in the runs folder. Where that is not shared, they travel
+    back with the result."""
+    _receive(job.dataset, data, digest)
     if (Path(runs) / sentinel).exists():
-        return _guarded(runner, settings)
+        return _guarded(runner, job)
     local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
     local.mkdir(parents=True, exist_ok=True)
-    outcome = _guarded(runner, settings.model_copy(update={"runs": str(local)}))
-    folder = local / "cells" / key
+    outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
     outcome["files"] = {
         path.name: path.read_bytes()
-        for path in folder.iterdir()
+        for path in (local / folder).glob("*")
         if path.suffix in (".json", ".jsonl", ".yaml", ".parquet", ".pt", ".txt") and path.name != "checkpoint.pt"
     }
     return outcome
@@ -157,6 +158,64 @@ def _receive(dataset: str, data: list[Any], digest: str) -> None:
         scratch.rename(folder)
 
 
+class Tasks:
+    """Jobs under way as Ray tasks. A job has a data set and a runs folder; `runner(job)` does it in a worker.
+
+    A job whose worker or node dies is started again by Ray, up to `retries` times.
+    """
+
+    def __init__(self, sweep: SweepSettings) -> None:
+        resources = sweep.resources
+        self.task: Any = ray.remote(
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_retries=sweep.retries,
+            max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many a cell
+            scheduling_strategy="SPREAD",
+        )(_execute)
+        self.room = slots(resources)
+        self.runs = Path(sweep.runs).resolve()
+        self.sentinel = f".shared-{uuid.uuid4().hex}"
+        self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
+        self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (what the caller calls it, its folder)
+
+    def __enter__(self) -> Self:
+        self.runs.mkdir(parents=True, exist_ok=True)
+        (self.runs / self.sentinel).touch()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        (self.runs / self.sentinel).unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return len(self.under_way)
+
+    def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
+        """Hand a job to Ray; its files go to `folder` in the runs folder."""
+        job = job.model_copy(update={"runs": str(self.runs)})
+        digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
+        data = self.data.get(job.dataset, [])
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest)
+        self.under_way[reference] = (label, folder)
+
+    def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Label and outcome of what has ended, after a short wait for the first."""
+        if not self.under_way:
+            return
+        ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
+        ready, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
+        for reference in ready:
+            label, folder = self.under_way.pop(reference)
+            yield label, _outcome(reference, self.runs / folder)
+
+    def cancel(self) -> None:
+        """Ask all to save their state and end."""
+        for reference in self.under_way:
+            ray.cancel(reference, force=False, recursive=False)
+
+
 def run_cells(
     sweep: SweepSettings,
     cells: list[Cell],
@@ -170,53 +229,30 @@ def run_cells(
     checkpoint. A stop signal, or more failures than `max_failed`, lets running cells save their state and end.
     """
     progress = Progress(len(cells))
-    resources = sweep.resources
-    task: Any = ray.remote(
-        num_cpus=resources.cpus,
-        num_gpus=resources.gpus,
-        max_retries=sweep.retries,
-        max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many a cell
-        scheduling_strategy="SPREAD",
-    )(_execute)
-    runs = Path(sweep.runs).resolve()
-    sentinel = f".shared-{uuid.uuid4().hex}"
-    runs.mkdir(parents=True, exist_ok=True)
-    (runs / sentinel).touch()
-    room = slots(resources)
-    data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
     waiting = list(reversed(cells))
-    under_way: dict[Any, Cell] = {}
     stopping = False
-    try:
-        while waiting or under_way:
-            while waiting and len(under_way) < 2 * room + 8:
+    with Tasks(sweep) as tasks:
+        while waiting or tasks:
+            while waiting and len(tasks) < 2 * tasks.room + 8:
                 cell = waiting.pop()
-                settings = cell.settings.model_copy(update={"runs": str(runs)})
-                digest = read_manifest(folder_of(parse_name(settings.dataset)), settings.dataset).digest
-                arguments = (runner, settings, cell.key, str(runs), sentinel, data.get(settings.dataset, []), digest)
-                under_way[task.remote(*arguments)] = cell
-            ray.wait(list(under_way), timeout=0.2)  # for the first; then take all that are ready
-            ready, _ = ray.wait(list(under_way), num_returns=len(under_way), timeout=0)
-            for reference in ready:
-                _settle(reference, under_way.pop(reference), progress, runs)
-            progress.running = min(room, len(under_way))
+                tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
+            for cell, outcome in tasks.ended():
+                _settle(cell, outcome, progress)
+            progress.running = min(tasks.room, len(tasks))
             on_progress(progress)
             gives_up = progress.failed > sweep.max_failed
             if not stopping and (stop_signal() or gives_up):
                 stopping = True
                 progress.killed += len(waiting)
                 waiting = []
-                for reference in under_way:
-                    ray.cancel(reference, force=False, recursive=False)
-    finally:
-        (runs / sentinel).unlink(missing_ok=True)
+                tasks.cancel()
     return progress
 
 
-def _settle(reference: Any, cell: Cell, progress: Progress, runs: Path) -> None:
-    """Read how a cell ended."""
+def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
+    """How a job ended; its files, if they travelled, are put where they belong."""
     try:
-        outcome = ray.get(reference)
+        outcome: dict[str, Any] = ray.get(reference)
     except TaskCancelledError:
         outcome = {"status": "KILLED"}
     except RayTaskError as error:
@@ -224,10 +260,13 @@ def _settle(reference: Any, cell: Cell, progress: Progress, runs: Path) -> None:
     except RayError as error:  # its worker or node died more often than it may
         outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     if files := outcome.pop("files", None):
-        folder = runs / "cells" / cell.key
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in sorted(files.items(), key=lambda item: item[0] == "result.json"):
             (folder / name).write_bytes(content)
+    return outcome
+
+
+def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
     if outcome["status"] == "FINISHED":
         cell.result = outcome["result"]
         progress.finished += 1

@@ -33,7 +33,7 @@ CELL_FILES = (
     "result.json",
     "error.txt",
 )
-SWEEP_FILES = ("sweep.yaml", "plan.json", "histories.parquet", "results.csv", "results.md")
+SWEEP_FILES = ("sweep.yaml", "plan.json", "histories.parquet", "results.csv", "results.md", "tuned.yaml", "studies.json")
 PAUSE = 5.0  # seconds between two deliveries of what is running
 GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
 
@@ -177,6 +177,8 @@ class CellDelivery(Delivery):
             if result.get("error"):
                 self.client.set_tag(self.state["run_id"], "error", result["error"][:1000])
             draw_curves(history, f"{self.run['dataset']['name']}: {self.run['name']}", self.folder / "curves.png")
+            for key, value in result.get("tags", {}).items():
+                self.client.set_tag(self.state["run_id"], key, value)
             self.finish(result["status"], result["ended"], CELL_FILES)
 
     def _dataset(self) -> None:
@@ -211,12 +213,19 @@ class CellDelivery(Delivery):
 class SweepDelivery(Delivery):
     """A sweep: the parent run, its cells as children, and at its end plan and results."""
 
-    def __init__(self, folder: Path, client: Any) -> None:
+    def __init__(self, folder: Path, client: Any, tags: dict[str, str] | None = None) -> None:
         self.cells_folder = folder.parent.parent / "cells"
         self.waiting: dict[str, CellDelivery | None] = {}
-        super().__init__(folder, client, folder.name, {"permlab.sweep": folder.name})
-        self.keys = [cell["key"] for cell in (read_json(folder / "plan.json") or {"cells": []})["cells"]]
+        self.tags_of: dict[str, dict[str, str]] = {}  # what the plan says of a cell, and its run cannot know
+        super().__init__(folder, client, folder.name, tags or {"permlab.sweep": folder.name})
+        for cell in (read_json(folder / "plan.json") or {"cells": []})["cells"]:
+            self.tags_of[cell["key"]] = cell.get("tags", {})
+        self.keys = list(self.tags_of)
         self.waiting |= dict.fromkeys(self.keys)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
 
     @property
     def document(self) -> dict[str, Any]:
@@ -230,7 +239,7 @@ class SweepDelivery(Delivery):
         """Deliver all that is new of the sweep and of its cells."""
         document = self.document
         if self.state["run_id"] is None:
-            self.create(self.folder.name, document["started"], {})
+            self.create(self.name, document["started"], {})
         elif self.state["status"] and not document.get("status"):
             self.go_on()
             self._plan()
@@ -256,7 +265,7 @@ class SweepDelivery(Delivery):
         folder = self.cells_folder / key
         if not (folder / "run.json").exists():
             return None
-        tags = self.tags | {"mlflow.parentRunId": self.state["run_id"]}
+        tags = self.tags | self.tags_of.get(key, {}) | {"mlflow.parentRunId": self.state["run_id"]}
         self.waiting[key] = CellDelivery(folder, self.client, self.experiment, tags)
         return self.waiting[key]
 
@@ -273,6 +282,24 @@ def outcome(result: dict[str, Any]) -> dict[str, float | None]:
     for group in ("graphs", "certificate"):
         facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}
     return facts
+
+
+class TuningDelivery(SweepDelivery):
+    """A tuning: the parent run in the experiment of its sweep, and its trials, as they come, as children."""
+
+    def __init__(self, folder: Path, client: Any) -> None:
+        super().__init__(folder, client, {"permlab.tuning": folder.name})
+        self.cells_folder = folder / "trials"
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder.name} tuning"
+
+    def advance(self) -> None:
+        there = {path.parent.name for path in self.cells_folder.glob("*/run.json")}
+        self.waiting |= dict.fromkeys(sorted(there - set(self.keys)))
+        self.keys = sorted(there)
+        super().advance()
 
 
 @cache
@@ -296,6 +323,10 @@ def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:
     client = connect(runs)
     in_sweeps: set[str] = set()
     waiting: list[CellDelivery | SweepDelivery] = []
+    for path in sorted(runs.glob("tunings/*/sweep.json")):
+        tuning = TuningDelivery(path.parent, client)
+        if not tuning.complete and tuning.document.get("status"):
+            waiting.append(tuning)
     for path in sorted(runs.glob("sweeps/*/sweep.json")):
         sweep = SweepDelivery(path.parent, client)
         in_sweeps |= set(sweep.waiting)
@@ -330,9 +361,9 @@ def follow(folder: Path) -> None:
     """
     parent = os.getppid()
     client = connect(folder.parent.parent)
-    is_sweep = folder.parent.name == "sweeps"
-    delivery = SweepDelivery(folder, client) if is_sweep else CellDelivery(folder, client)
-    ended = folder / ("sweep.json" if is_sweep else "result.json")
+    kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
+    delivery = kind(folder, client)
+    ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
 
     def over() -> bool:
         return bool((read_json(ended) or {}).get("status"))
@@ -365,5 +396,5 @@ def follow(folder: Path) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
-    os.nice(10 if Path(sys.argv[1]).parent.name == "sweeps" else 19)  # training comes first
+    os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first
     follow(Path(sys.argv[1]))

@@ -65,7 +65,8 @@ class Trial:
         manifest = store.manifest
         if manifest.task == "classification" and manifest.classes != 2:
             raise RunError(f"{settings.dataset} has {manifest.classes} classes; only two-class data sets are supported")
-        split = store.split(settings.seed, settings.data.holdout, settings.data.validation)
+        held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
+        split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
         for part in settings.splits:
             if not len(getattr(split, part.removesuffix("_perm"))):
                 raise ConfigError(f"the {part} part is empty; give data.{part} more than nothing")

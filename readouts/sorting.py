@@ -8,7 +8,7 @@ from torch import Tensor
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import check_key, gaussian, identity_plus_ones
+from permlab.readouts.keys import check_key, gaussian, identity_plus_ones, parse_key
 from permlab.readouts.segments import flat_padded, sort_columns
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
@@ -26,7 +26,8 @@ class Ordering(RowReadout):
 
     Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), not everywhere
     for d ≥ 2, n ≥ 3, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz (Theorem 3.10). The
-    columns are sorted each on its own: a row of the output is not the image of one node.
+    columns are sorted each on its own: a row of the output is not the image of one node. A key may be given in words,
+    as in `permlab certify`: "spark:15" has 15 columns.
     """
 
     permutation_invariant = True
@@ -42,7 +43,8 @@ class Ordering(RowReadout):
     def __init__(self, in_channels: int, max_nodes: int, key: Any = None) -> None:
         check_size("in_channels", in_channels)
         check_size("max_nodes", max_nodes)
-        checked = identity_plus_ones(in_channels) if key is None else check_key(key, in_channels)
+        words = "ones" if key is None else key
+        checked = parse_key(words, in_channels, max_nodes) if isinstance(words, str) else check_key(key, in_channels)
         super().__init__()
         self.in_channels, self.max_nodes = in_channels, max_nodes
         self.register_buffer("key", checked)

@@ -2,6 +2,8 @@
 
   permlab sweep quick method=[sum,sort,ordering] d=[1,10] seed=[0,1]
   permlab sweep paper-proteins seed=[0,1,2,3,4] --address auto
+  permlab sweep paper-proteins seed=[0,1,2,3,4] tuned=NAME      with what `permlab tune` chose
+  permlab sweep paper-proteins seed=[0,1,2,3,4] tune.trials=20  tune first, then sweep
 
 Words are recipes, YAML files and key=value; dataset, method, d and seed may be lists. The same command goes on where
 it was stopped or killed: finished cells are not run again.
@@ -10,19 +12,25 @@ it was stopped or killed: finished cells are not run again.
 
 import argparse
 import os
-import time
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from permlab.platform.building import build_if_missing
 from permlab.platform.cell_task import run_cell_in_worker
 from permlab.platform.console import err, out, print_json
 from permlab.platform.courier import await_courier, send_courier
+from permlab.platform.errors import ConfigError
 from permlab.platform.grid import SweepSettings
-from permlab.platform.json_files import read_json, write_json
 from permlab.platform.settings import describe, read_settings
+from permlab.platform.sweep_folder import close_folder, open_folder, status_of
+from permlab.platform.tuning.choice import (
+    Choice,
+    Kind,
+    baseline_name,
+    check_choice,
+    read_choices,
+    write_choices,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +46,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = read_settings(SweepSettings, args.words)
+    if settings.tune and not args.plan:
+        return tune_and_sweep(settings, args.address, as_json=args.json)
     return sweep(settings, args.address, plan_only=args.plan, as_json=args.json)
+
+
+def tune_and_sweep(settings: SweepSettings, address: str | None, *, as_json: bool) -> int:
+    """Tune every (dataset, method, d), run the seeds with what was chosen, and with the default settings to compare."""
+    from permlab.platform.commands.tune import tune
+
+    assert settings.tune
+    code = tune(settings, address)
+    if code:
+        return code
+    tuned = settings.model_copy(update={"tune": None, "tuned": [settings.name]})
+    code = sweep(tuned, address, as_json=as_json)
+    if code or not settings.tune.baseline:
+        return code
+    data = settings.data.model_copy(update={"split_seed": settings.data.split_seed or 0})
+    name = baseline_name(settings.name)
+    err.print(f"\n{name}: the default settings, to compare", markup=False)
+    return sweep(settings.model_copy(update={"tune": None, "name": name, "data": data}), address, quiet=as_json)
 
 
 def sweep(
@@ -47,6 +75,7 @@ def sweep(
     *,
     plan_only: bool = False,
     as_json: bool = False,
+    quiet: bool = False,
     runner: Any = run_cell_in_worker,
 ) -> int:
     """Plan, run, report; returns the exit code."""
@@ -54,12 +83,17 @@ def sweep(
 
     for dataset in settings.dataset:
         build_if_missing(dataset)
-    plan = make_plan(settings.cells())
+    choices = tuned_choices(settings)
+    plan = make_plan(settings.cells(choices))
+    for cell in plan if choices else []:
+        cell.tags = choices[cell.settings.dataset, cell.settings.method, cell.settings.d].tags
     todo = [cell for cell in plan if cell.result is None]
     if plan_only:
         return _show_plan(plan, as_json)
     folder = Path(settings.runs) / "sweeps" / settings.name
-    _open(folder, settings, plan)
+    open_folder(folder, settings, plan)
+    if choices:
+        write_choices(choices.values(), folder)
     code, message = 0, ""
     try:
         if todo:
@@ -67,7 +101,25 @@ def sweep(
     except BaseException:
         _close(folder, "FAILED")
         raise
-    return _report(settings, plan, folder, code, message, as_json)
+    return _report(settings, plan, folder, code, message, as_json, quiet)
+
+
+def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
+    """What the named tunings chose for the cells of this grid; each (dataset, method, d) must have been tuned."""
+    from permlab.platform.plan import manifest_of
+
+    if not settings.tuned:
+        return {}
+    found = read_choices(settings.tuned, Path(settings.runs))
+    chosen = {}
+    for cell in settings.cells():
+        choice = found.get((cell.dataset, cell.method, cell.d))
+        if choice is None:
+            known = ", ".join(choice.study for choice in found.values())
+            raise ConfigError(f"nothing was tuned for {cell.dataset} {cell.method} d={cell.d}; tuned: {known}")
+        check_choice(choice, cell, manifest_of(cell.dataset).digest)
+        chosen[choice.kind] = choice
+    return chosen
 
 
 def execute(
@@ -113,23 +165,12 @@ def execute(
     return (1, f"{progress.failed} cells failed; the same command tries them again") if progress.failed else (0, "")
 
 
-def _open(folder: Path, settings: SweepSettings, plan: list[Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
-    write_json(folder / "plan.json", {"cells": [cell.row for cell in plan]})
-    before = read_json(folder / "sweep.json") or {}
-    params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
-    started = before.get("started", time.time())
-    write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
-
-
 def _close(folder: Path, status: str, plan: list[Any] | None = None) -> None:
     from permlab.platform.results import write_results
 
     if plan is not None:
         write_results(plan, folder)
-    document = read_json(folder / "sweep.json") or {}
-    write_json(folder / "sweep.json", document | {"status": status, "ended": time.time()})
+    close_folder(folder, status)
 
 
 def _show_plan(plan: list[Any], as_json: bool) -> int:
@@ -148,18 +189,20 @@ def _show_plan(plan: list[Any], as_json: bool) -> int:
     return 0
 
 
-def _report(settings: SweepSettings, plan: list[Any], folder: Path, code: int, message: str, as_json: bool) -> int:
+def _report(
+    settings: SweepSettings, plan: list[Any], folder: Path, code: int, message: str, as_json: bool, quiet: bool
+) -> int:
     from permlab.platform.results import results_table
 
     in_grid_order = {cell.name: i for i, cell in enumerate(settings.cells())}
     ordered = sorted(
         plan, key=lambda cell: (settings.dataset.index(cell.settings.dataset), in_grid_order[cell.settings.name])
     )
-    if code == 0 and not (read_json(folder / "sweep.json") or {}).get("status"):
+    if code == 0 and not status_of(folder):
         _close(folder, "FINISHED", ordered)  # there was nothing to run
     if as_json:
         print_json({"name": settings.name, "exit_code": code, "cells": [_row(cell) for cell in ordered]})
-    else:
+    elif not quiet:
         out.print(results_table(ordered))
         out.print(
             f"\nresults: {folder / 'results.csv'}; dashboard: permlab ui; cells: permlab status {settings.name}",

@@ -1,0 +1,94 @@
+"""What a tuning chose, as a file: `tuned.yaml` in its folder. A sweep reads it without Optuna or a database."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from permlab.platform.config import RunSettings, Settings
+from permlab.platform.errors import ConfigError
+from permlab.platform.tuning.space import with_values
+
+FILE = "tuned.yaml"
+Kind = tuple[str, str, int]  # dataset, method, d
+
+
+def baseline_name(sweep: str) -> str:
+    """The sweep of the same cells with the default settings."""
+    return f"{sweep}.default"
+
+
+class Choice(Settings):
+    """The best trial of a study."""
+
+    study: str
+    trial: int
+    dataset: str
+    digest: str
+    method: str
+    d: int
+    split_seed: int
+    metric: str
+    value: float
+    default: float | None = Field(description="what trial 0, the default settings, came to")
+    settings: dict[str, Any]
+
+    @property
+    def kind(self) -> Kind:
+        return self.dataset, self.method, self.d
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return {"study": self.study, "trial": str(self.trial)}
+
+    def apply(self, settings: RunSettings) -> RunSettings:
+        """The settings with the chosen values, and with the holdout that the trials never saw."""
+        data = settings.data.model_copy(update={"split_seed": self.split_seed})
+        return with_values(settings.model_copy(update={"data": data}), self.settings)
+
+
+def write_choices(choices: Iterable[Choice], folder: Path) -> None:
+    document = {"studies": [choice.model_dump() for choice in choices]}
+    (folder / FILE).write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+
+
+def read_choices(words: Iterable[str], runs: Path) -> dict[Kind, Choice]:
+    """`words` are tunings, single studies of them (TUNING/dataset/method/d10), or files."""
+    found: dict[Kind, Choice] = {}
+    for word in words:
+        for choice in _read(word, runs):
+            if choice.kind in found:
+                raise ConfigError(f"tuned={word}: {found[choice.kind].study} is for the same cells; give one of them")
+            found[choice.kind] = choice
+    return found
+
+
+def _read(word: str, runs: Path) -> list[Choice]:
+    path = Path(word) if Path(word).is_file() else runs / "tunings" / word.split("/")[0] / FILE
+    if not path.is_file():
+        known = sorted(found.parent.name for found in runs.glob(f"tunings/*/{FILE}"))
+        hint = "it has not finished; give its `permlab tune` again" if path.parent.is_dir() else "there is none"
+        raise ConfigError(f"tuned={word}: {hint}; finished tunings in {runs}: {', '.join(known) or 'none'}")
+    try:
+        choices = [Choice.model_validate(row) for row in yaml.safe_load(path.read_text())["studies"]]
+    except (yaml.YAMLError, ValueError, KeyError, TypeError):
+        raise ConfigError(f"tuned={word}: {path} does not hold what a tuning chose") from None
+    if Path(word).is_file() or "/" not in word:
+        return choices
+    chosen = [choice for choice in choices if choice.study == word]
+    if not chosen:
+        raise ConfigError(f"tuned={word}: choose from {', '.join(choice.study for choice in choices)}")
+    return chosen
+
+
+def check_choice(choice: Choice, settings: RunSettings, digest: str) -> None:
+    """The holdout of a tuned cell must be the one that its study left alone."""
+    if choice.digest != digest:
+        raise ConfigError(f"{choice.study} was tuned on another version of {choice.dataset}; tune again")
+    if settings.data.split_seed not in (None, choice.split_seed):
+        raise ConfigError(
+            f"{choice.study} was tuned with data.split_seed={choice.split_seed}; with {settings.data.split_seed} the "
+            "holdout would hold graphs that the tuning saw"
+        )

@@ -1,0 +1,199 @@
+"""Drives the studies of a tuning: asks for trials, hands them to workers, passes their reports on, tells how they ended.
+
+Knows neither Ray nor Optuna: `tasks` runs the jobs (see `permlab.platform.sweep.Tasks`), `Study` proposes and judges.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from permlab.platform.config import RunSettings
+from permlab.platform.json_files import read_history, write_json
+from permlab.platform.settings import describe
+from permlab.platform.tuning.space import with_values
+from permlab.platform.tuning.study import Asked, Study
+from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, STOP, TrialJob
+
+ASK_AGAIN = 0.5  # seconds between two looks at a study whose budget other drivers are using
+
+
+class Tasks(Protocol):
+    """What runs jobs."""
+
+    room: int
+
+    def __len__(self) -> int: ...
+
+    def start(self, label: Any, runner: Callable[[Any], dict[str, Any]], job: Any, folder: str) -> None: ...
+
+    def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]: ...
+
+    def cancel(self) -> None: ...
+
+
+@dataclass
+class Tuned:
+    """A study, and what its trials are made of: `settings` with the first of `seeds`."""
+
+    study: Study
+    settings: RunSettings
+    seeds: list[int]
+    metric: str
+    dataset: dict[str, Any]  # name, digest, graphs
+    under_way: dict[int, "Running"] = field(default_factory=dict)
+    looked: float = 0.0
+
+    @property
+    def label(self) -> str:
+        return f"{self.settings.method}-d{self.settings.d}"
+
+
+@dataclass
+class Running:
+    """A trial that a worker has."""
+
+    asked: Asked
+    folder: Path
+    reported: int = 0  # the last step that was passed on
+    pruned: bool = False
+
+
+@dataclass
+class TuneProgress:
+    """How a tuning stands: trials that ended here."""
+
+    finished: int = 0
+    pruned: int = 0
+    running: int = 0
+    failed: int = 0
+    events: list[str] = field(default_factory=list)
+
+
+class Driver:
+    """Runs until every budget is spent, a signal comes, or more than `max_failed` trials have failed."""
+
+    def __init__(
+        self,
+        studies: list[Tuned],
+        tasks: Tasks,
+        runner: Callable[[Any], dict[str, Any]],
+        name: str,
+        runs: Path,
+        max_failed: int,
+        parallel: int | None,
+    ) -> None:
+        self.studies, self.tasks, self.runner = studies, tasks, runner
+        self.name, self.runs, self.max_failed, self.parallel = name, runs, max_failed, parallel
+        self.progress = TuneProgress()
+
+    def run(self, on_progress: Callable[[TuneProgress], None], stop_signal: Callable[[], int]) -> TuneProgress:
+        stopping = False
+        while True:
+            if not stopping:
+                self._fill()
+            ended = list(self.tasks.ended())
+            self._pass_on()
+            for (tuned, number), outcome in ended:
+                self._settle(tuned, tuned.under_way.pop(number), outcome)
+            self.progress.running = len(self.tasks)
+            on_progress(self.progress)
+            if not stopping and (stop_signal() or self.progress.failed > self.max_failed):
+                stopping = True
+                self.tasks.cancel()
+            if not len(self.tasks):
+                if stopping or all(tuned.study.over for tuned in self.studies):
+                    return self.progress
+                time.sleep(0.02)  # another driver has the rest
+
+    def _fill(self) -> None:
+        """Give free room to the studies with the fewest trials under way."""
+        while len(self.tasks) < self.tasks.room:
+            ready = [tuned for tuned in self.studies if self._may_ask(tuned)]
+            if not ready:
+                return
+            tuned = min(ready, key=lambda tuned: len(tuned.under_way))
+            asked = tuned.study.ask()
+            if asked is None:
+                tuned.looked = time.monotonic()
+            else:
+                self._start(tuned, asked)
+
+    def _may_ask(self, tuned: Tuned) -> bool:
+        if self.parallel is not None and len(tuned.under_way) >= self.parallel:
+            return False
+        return time.monotonic() - tuned.looked > ASK_AGAIN
+
+    def _start(self, tuned: Tuned, asked: Asked) -> None:
+        settings = with_values(tuned.settings, asked.values)
+        where = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{settings.dataset}-{tuned.label}-t{asked.number}")
+        relative = f"tunings/{self.name}/trials/{where}"
+        folder = self.runs / relative
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in ("result.json", HISTORY, STOP):
+            (folder / old).unlink(missing_ok=True)
+        tags = {"study": tuned.study.name, "trial": str(asked.number)}
+        facts = {"dataset": settings.dataset, "method": settings.method, "d": str(settings.d)}
+        write_json(
+            folder / "run.json",
+            {
+                "name": f"{tuned.label}-t{asked.number}",
+                "tags": tags | facts,
+                "params": {key: str(value) for key, value, _ in describe(type(settings), settings)}
+                | {"seed": ", ".join(map(str, tuned.seeds))},
+                "values": asked.values,
+                "dataset": tuned.dataset,
+                "started": time.time(),
+            },
+        )
+        tuned.under_way[asked.number] = Running(asked, folder)
+        job = TrialJob(
+            name=f"{tuned.study.name} trial {asked.number}",
+            settings=settings,
+            seeds=tuned.seeds,
+            metric=tuned.metric,
+            runs=str(self.runs),
+            folder=relative,
+        )
+        self.tasks.start((tuned, asked.number), self.runner, job, relative)
+
+    def _pass_on(self) -> None:
+        """Reports to the study, in their order; what came after the one that ended a trial does not count."""
+        for tuned in self.studies:
+            for number, running in tuned.under_way.items():
+                for entry in read_history(running.folder):
+                    if running.pruned or entry["epoch"] <= running.reported:
+                        continue
+                    running.reported = entry["epoch"]
+                    if tuned.study.report(number, entry["epoch"], entry[OBJECTIVE]):
+                        running.pruned = True
+                        (running.folder / STOP).touch()
+
+    def _settle(self, tuned: Tuned, running: Running, outcome: dict[str, Any]) -> None:
+        number, result = running.asked.number, outcome.get("result", {})
+        study, progress, value = tuned.study, self.progress, result.get("value")
+        status, state = outcome["status"], "COMPLETE"
+        if status == "FINISHED" and running.pruned:
+            state, value = "PRUNED", None
+            study.prune(number, result["epochs"], result["seconds"])
+            progress.finished += 1
+            progress.pruned += 1
+            progress.events.append(f"{tuned.label} trial {number} pruned after {result['epochs']} epochs")
+        elif status == "FINISHED":
+            study.complete(number, value, result["epochs"], result["seconds"])
+            progress.finished += 1
+            progress.events.append(f"{tuned.label} trial {number} finished: {tuned.metric} {value:.4f}")
+        elif status == "FAILED":
+            state = "FAIL"
+            study.fail(number, outcome["error"])
+            progress.failed += 1
+            progress.events.append(f"{tuned.label} trial {number} failed: {outcome['error']}")
+        else:
+            state = "WAITING"
+            study.release(number)
+        tuned.looked = 0.0
+        document = {"status": status, "ended": time.time(), "error": outcome.get("error"), "value": value}
+        facts = {"epochs": result.get("epochs"), "seconds": result.get("seconds"), "tags": {"state": state.lower()}}
+        write_json(running.folder / "result.json", document | facts)

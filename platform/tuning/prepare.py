@@ -1,0 +1,139 @@
+"""From settings to studies: one a (dataset, method, d), everything checked before the first trial."""
+
+from pathlib import Path
+from typing import Any
+
+from permlab.datasets.manifest import Manifest
+from permlab.datasets.randomness import derive_seed
+from permlab.platform.config import NOT_IN_KEY, RunSettings
+from permlab.platform.errors import ConfigError
+from permlab.platform.grid import SweepSettings
+from permlab.platform.plan import manifest_of
+from permlab.platform.tuning.choice import Choice
+from permlab.platform.tuning.default_spaces import default_space
+from permlab.platform.tuning.driver import Tuned
+from permlab.platform.tuning.lease import Lease
+from permlab.platform.tuning.settings import METRICS, TuneSettings
+from permlab.platform.tuning.space import Space, check_options, defaults, parse_space
+from permlab.platform.tuning.study import Study, open_storage
+
+_TRIALS = 41  # entropy of the trials' seeds: not those of the sweep that follows
+
+
+def storage_url(settings: SweepSettings, tune: TuneSettings) -> str:
+    return tune.storage or f"sqlite:///{tuning_folder(settings) / 'study.db'}"
+
+
+def tuning_folder(settings: SweepSettings) -> Path:
+    return Path(settings.runs).resolve() / "tunings" / settings.name
+
+
+def metric_of(tune: TuneSettings, manifest: Manifest) -> str:
+    known = METRICS[manifest.task]
+    metric = tune.metric or next(iter(known))
+    if metric not in known:
+        raise ConfigError(f"tune.metric={metric}: {manifest.name} is measured by {', '.join(known)}")
+    return metric
+
+
+def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple[RunSettings, Space, str]]:
+    """By study name: the settings of its trials, what is searched, the metric. No database is touched."""
+    checked = {}
+    for cell in settings.model_copy(update={"seed": settings.seed[:1]}).cells():
+        manifest = manifest_of(cell.dataset)
+        space = parse_space(tune.space or default_space(cell.method), cell.method)
+        if not space:
+            raise ConfigError(f"tune.space names nothing to search for {cell.method}")
+        check_options(cell, space, manifest.max_nodes)
+        split_seed = cell.data.split_seed or 0
+        data = cell.data.model_copy(update={"validation": tune.validation, "split_seed": split_seed})
+        trial = cell.model_copy(update={"data": data})
+        name = f"{settings.name}/{cell.dataset}/{cell.method}/d{cell.d}"
+        checked[name] = (trial, space, metric_of(tune, manifest))
+    return checked
+
+
+def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> list[Tuned]:
+    storage = open_storage(storage_url(settings, tune), lease)
+    seeds = [derive_seed(tune.seed, _TRIALS, i) % 2**31 for i in range(tune.seeds)]
+    found = []
+    for name, (trial, space, metric) in check_tuning(settings, tune).items():
+        manifest = manifest_of(trial.dataset)
+        study = Study(
+            name=name,
+            storage=storage,
+            lease=lease,
+            space=space,
+            defaults=defaults(trial, space),
+            maximise=METRICS[manifest.task][metric],
+            tune=tune,
+            steps=trial.train.epochs * len(seeds),
+            every=trial.train.eval_every,
+            design=_design(trial, space, tune, metric, manifest),
+        )
+        dataset = {"name": manifest.name, "digest": manifest.digest, "graphs": manifest.graphs}
+        found.append(Tuned(study, trial, seeds, metric, dataset))
+    return found
+
+
+def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, manifest: Manifest) -> dict[str, Any]:
+    """What a study's numbers depend on."""
+    settings = trial.model_dump(mode="json", exclude=NOT_IN_KEY | {"seed": True})  # type: ignore[arg-type]
+    flat = {
+        f"{group}.{name}": value
+        for group, part in settings.items()
+        if isinstance(part, dict)
+        for name, value in part.items()
+    }
+    how = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
+    searched = {field: parameter.document for field, parameter in space.items()}
+    return {"digest": manifest.digest, "tune.metric": metric, "tune.space": searched} | how | flat
+
+
+def choose(tuned: Tuned) -> Choice | None:
+    """The best finished trial; the default settings win a tie. None if no trial came to its end."""
+    rows = [row for row in tuned.study.rows() if row.value is not None]
+    if not rows:
+        return None
+    sign = -1 if tuned.study.maximise else 1
+    best = min(rows, key=lambda row: (sign * (row.value or 0.0), row.number))
+    settings = tuned.settings
+    default = next((row.value for row in rows if row.number == 0), None)
+    return Choice(
+        study=tuned.study.name,
+        trial=best.number,
+        dataset=settings.dataset,
+        digest=tuned.dataset["digest"],
+        method=settings.method,
+        d=settings.d,
+        split_seed=settings.data.split_seed or 0,
+        metric=tuned.metric,
+        value=best.value or 0.0,
+        default=default,
+        settings=best.values,
+    )
+
+
+def summary(tuned: Tuned) -> dict[str, Any]:
+    """A study as a document, for whoever shows it."""
+    rows = tuned.study.rows()
+    full = tuned.study.steps
+    ended = [row for row in rows if row.state in ("COMPLETE", "PRUNED")]
+    spent = sum(row.epochs for row in ended)
+    return {
+        "study": tuned.study.name,
+        "dataset": tuned.settings.dataset,
+        "method": tuned.settings.method,
+        "d": tuned.settings.d,
+        "metric": tuned.metric,
+        "maximise": tuned.study.maximise,
+        "seeds": len(tuned.seeds),
+        "steps": full,
+        "finished": len(ended),
+        "pruned": sum(row.state == "PRUNED" for row in ended),
+        "epochs": spent,
+        "epochs_saved": 1 - spent / (full * len(ended)) if ended else 0.0,
+        "space": {field: parameter.document for field, parameter in tuned.study.space.items()},
+        "importances": tuned.study.importances(),
+        "trials": [vars(row) for row in rows],
+    }

@@ -1,0 +1,67 @@
+"""The `tune:` section: what is searched, how, and for how long."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from permlab.platform.config import Settings
+from permlab.platform.tuning.space import parse_space
+
+# What can be tuned for, by task, the first by default; True: more is better.
+METRICS = {
+    "classification": {"auc": True, "acc": True, "ap": True, "loss": False},
+    "regression": {"mae": False, "loss": False},
+}
+
+
+class TuneSettings(Settings):
+    """A study for every (dataset, method, d), each with the same budget."""
+
+    space: dict[str, Any] = Field(
+        default_factory=dict,
+        description="what is searched, as train.learning_rate: {low: 1e-4, high: 1e-2, log: true} or "
+        "{choices: [1, 2]}; under a readout's name: for it alone (default: a space of the readout's own)",
+    )
+    metric: str | None = Field(None, description="validation metric (default: auc, or mae for regression)")
+    trials: int | None = Field(None, ge=1, description="budget a study: finished trials (20 if no budget is given)")
+    epochs: int | None = Field(None, ge=1, description="budget a study: epochs of all its trials")
+    seconds: float | None = Field(None, gt=0, description="budget a study: seconds of all its trials")
+    sampler: Literal["tpe", "random"] = Field("tpe", description="who proposes settings")
+    pruner: Literal["median", "hyperband", "none"] = Field("median", description="who ends hopeless trials early")
+    seed: int = Field(0, ge=0, description="of the sampler and of the trials")
+    seeds: int = Field(2, ge=1, description="seeds a trial, each with a validation part of its own; their mean counts")
+    validation: int | float = Field(0.2, gt=0, description="graphs cut from training: count or fraction")
+    parallel: int | None = Field(
+        None, ge=1, description="trials of a study at a time (default: as many as fit; 1 is reproducible)"
+    )
+    storage: str | None = Field(
+        None, description="URL of the studies' database: postgresql://… (default: SQLite in the runs folder)"
+    )
+    baseline: bool = Field(True, description="after tuning, a sweep also runs the default settings, to compare")
+
+    @field_validator("space")
+    @classmethod
+    def _readable_space(cls, space: dict[str, Any]) -> dict[str, Any]:
+        parse_space(space)
+        return space
+
+    @field_validator("metric")
+    @classmethod
+    def _known_metric(cls, metric: str | None) -> str | None:
+        known = sorted({name for names in METRICS.values() for name in names})
+        if metric is not None and metric not in known:
+            raise ValueError(f"there is no such metric; choose from {', '.join(known)}")
+        return metric
+
+    @field_validator("storage")
+    @classmethod
+    def _known_storage(cls, storage: str | None) -> str | None:
+        if storage is not None and not storage.startswith(("postgresql", "sqlite:///")):
+            raise ValueError("choose postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE")
+        return storage
+
+    @model_validator(mode="after")
+    def _a_budget(self) -> Self:
+        if self.trials is None and self.epochs is None and self.seconds is None:
+            object.__setattr__(self, "trials", 20)
+        return self

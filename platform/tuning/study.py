@@ -1,0 +1,262 @@
+"""Optuna: a study's ask and tell, as its driver sees them. The only file that knows Optuna.
+
+What a trial is told to try is a function of the study's seed, the trial's number and the trials finished before it. So a
+study with one trial at a time comes out the same whenever it is run, in one go or killed and started again.
+"""
+
+import json
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from permlab.datasets.randomness import derive_seed
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.tuning.lease import Lease, masked
+from permlab.platform.tuning.settings import TuneSettings
+from permlab.platform.tuning.space import Parameter, Space
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+STARTUP = 5  # trials that are drawn at random, and that no pruner touches
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+class PinnedSampler(BaseSampler):
+    """Draws each value by a sampler made for it alone, from (seed, trial, field). Trial 0 is the default settings."""
+
+    def __init__(self, kind: str, seed: int, defaults: dict[str, Any]) -> None:
+        self.kind, self.seed, self.defaults = kind, seed, defaults
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return {}
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return {}
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        if trial.number == 0:
+            return self.defaults[param_name]
+        seed = derive_seed(self.seed, trial.number, zlib.crc32(param_name.encode())) % 2**32
+        sampler: BaseSampler = RandomSampler(seed)
+        if self.kind == "tpe":
+            sampler = TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=False, constant_liar=True)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+
+def make_pruner(kind: str, steps: int, every: int) -> BasePruner:
+    """`steps`: of a whole trial; `every`: between two reports."""
+    pruners: dict[str, BasePruner] = {
+        "median": MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=steps // 6),
+        "hyperband": HyperbandPruner(min_resource=max(every, steps // 9), max_resource=steps, reduction_factor=3),
+        "none": NopPruner(),
+    }
+    return pruners[kind]
+
+
+def open_storage(url: str, lease: Lease) -> optuna.storages.RDBStorage:
+    options = {} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    try:
+        with lease.mutex("tables"):
+            return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    except (SQLAlchemyError, RuntimeError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise ConfigError(f"the studies' database {masked(url)} cannot be used: {reason}") from None
+
+
+@contextmanager
+def database_errors(url: str) -> Iterator[None]:
+    """A database that is lost on the way is one line."""
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise RunError(f"the studies' database {masked(url)} was lost: {reason}; the same command goes on") from None
+
+
+@dataclass
+class Asked:
+    """A trial to run."""
+
+    number: int
+    values: dict[str, Any]
+
+
+@dataclass
+class Row:
+    """A trial as it is stored."""
+
+    number: int
+    state: str
+    value: float | None
+    values: dict[str, Any]
+    steps: dict[int, float]
+    epochs: int
+    seconds: float
+
+
+@dataclass
+class Study:
+    """One (dataset, method, d). `design` is what must not change between two runs of a driver."""
+
+    name: str
+    storage: optuna.storages.RDBStorage
+    lease: Lease
+    space: Space
+    defaults: dict[str, Any]
+    maximise: bool
+    tune: TuneSettings
+    steps: int
+    every: int
+    design: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        with self.lease.mutex(self.name):
+            self.study = optuna.create_study(
+                storage=self.storage,
+                study_name=self.name,
+                sampler=PinnedSampler(self.tune.sampler, self.tune.seed, self.defaults),
+                pruner=make_pruner(self.tune.pruner, self.steps, self.every),
+                direction="maximize" if self.maximise else "minimize",
+                load_if_exists=True,
+            )
+            self._same_design()
+        self.trials: dict[int, optuna.Trial] = {}  # under way here
+
+    def _same_design(self) -> None:
+        design = json.loads(json.dumps(self.design))
+        before = self.study.user_attrs.get("design")
+        if before is None:
+            self.study.set_user_attr("design", design)
+            return
+        changed = [key for key in before | design if before.get(key) != design.get(key)]
+        if changed:
+            key = changed[0]
+            raise ConfigError(
+                f"study {self.name} was begun with {key}={before.get(key)}, now it is {design.get(key)}; "
+                "choose another name="
+            )
+
+    def ask(self) -> Asked | None:
+        """Take a trial: one that somebody left half done, or a new one; None while the budget is spent or under way."""
+        with self.lease.mutex(self.name):
+            self._reclaim()
+            if not self.wants_more():
+                return None
+            trial = self.study.ask()
+            trial.set_user_attr("driver", self.lease.driver)
+        tried = [p for p in self.space.values() if trial.number or p.field in self.defaults]
+        values = {parameter.field: _suggest(trial, parameter) for parameter in tried}
+        self.trials[trial.number] = trial
+        return Asked(trial.number, values)
+
+    def _reclaim(self) -> None:
+        """What a dead driver was running waits again."""
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if not self.lease.alive(trial.user_attrs.get("driver")):
+                self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+
+    def wants_more(self) -> bool:
+        """Is there budget that neither finished nor running trials use?"""
+        finished = self.study.get_trials(deepcopy=False, states=FINISHED)
+        running = len(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+        if self.tune.trials is not None and len(finished) + running >= self.tune.trials:
+            return False
+        return not self._spent(finished)
+
+    def _spent(self, finished: list[FrozenTrial]) -> bool:
+        tune = self.tune
+        epochs = sum(trial.last_step or 0 for trial in finished)
+        seconds = sum(trial.user_attrs.get("seconds", 0.0) for trial in finished)
+        return (
+            (tune.trials is not None and len(finished) >= tune.trials)
+            or (tune.epochs is not None and epochs >= tune.epochs)
+            or (tune.seconds is not None and seconds >= tune.seconds)
+        )
+
+    @property
+    def over(self) -> bool:
+        """The budget is spent and nothing runs."""
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return not running and self._spent(self.study.get_trials(deepcopy=False, states=FINISHED))
+
+    @property
+    def finished(self) -> int:
+        return len(self.study.get_trials(deepcopy=False, states=FINISHED))
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Store an intermediate value; is the trial hopeless? Steps that were stored before are not judged again."""
+        trial = self.trials[number]
+        stored = self.storage.get_trial(trial._trial_id).last_step
+        if stored is None or step > stored:
+            trial.report(value, step)
+        elif step < stored:
+            return False
+        return step < self.steps and trial.should_prune()
+
+    def complete(self, number: int, value: float, epochs: int, seconds: float) -> None:
+        self._tell(number, value, TrialState.COMPLETE, epochs, seconds)
+
+    def prune(self, number: int, epochs: int, seconds: float) -> None:
+        self._tell(number, None, TrialState.PRUNED, epochs, seconds)
+
+    def fail(self, number: int, error: str) -> None:
+        self.trials[number].set_user_attr("error", error)
+        self._tell(number, None, TrialState.FAIL, 0, 0.0)
+
+    def _tell(self, number: int, value: float | None, state: TrialState, epochs: int, seconds: float) -> None:
+        trial = self.trials.pop(number)
+        if not self.storage.get_trial(trial._trial_id).state.is_finished():
+            trial.set_user_attr("epochs", epochs)
+            trial.set_user_attr("seconds", seconds)
+        self.study.tell(trial, value, state, skip_if_finished=True)
+
+    def release(self, number: int) -> None:
+        """It was stopped; whoever asks next goes on with it."""
+        trial = self.trials.pop(number)
+        self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+
+    def rows(self) -> list[Row]:
+        return [
+            Row(
+                trial.number,
+                trial.state.name,
+                trial.value if trial.state == TrialState.COMPLETE else None,
+                dict(trial.params),
+                dict(trial.intermediate_values),
+                trial.user_attrs.get("epochs", 0),
+                trial.user_attrs.get("seconds", 0.0),
+            )
+            for trial in self.study.get_trials(deepcopy=False)
+        ]
+
+    def importances(self) -> dict[str, float]:
+        """Share of each field in how good trials differ from the rest (PED-ANOVA); empty with too few trials."""
+        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+        try:
+            return get_param_importances(self.study, evaluator=PedAnovaImportanceEvaluator())
+        except (ValueError, RuntimeError):
+            return {}
+
+
+def _suggest(trial: optuna.Trial, parameter: Parameter) -> Any:
+    name, low, high, step = parameter.field, parameter.low, parameter.high, parameter.step
+    if parameter.choices:
+        return trial.suggest_categorical(name, parameter.choices)
+    if parameter.whole:
+        return trial.suggest_int(name, int(low), int(high), step=int(step or 1), log=parameter.log)
+    return trial.suggest_float(name, low, high, step=step, log=parameter.log)

@@ -1,0 +1,98 @@
+"""One trial, in a worker: the same settings with each of a few seeds; the mean of their last evaluations counts."""
+
+import json
+import math
+import time
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from permlab.platform.config import RunSettings, Settings, cell_folder, cell_key
+from permlab.platform.errors import RunError, RunPruned
+from permlab.platform.json_files import read_history, without_nan
+from permlab.platform.plan import manifest_of
+
+HISTORY, STOP = "history.jsonl", "stop"  # what the worker tells the driver, and the driver's answer
+OBJECTIVE = "objective"
+HEAVY = ("weights.pt", "checkpoint.pt", "predictions.parquet")  # nobody asks a trial for them
+
+
+class TrialJob(Settings):
+    """What a worker needs to know. `folder` is relative to the runs folder; its cells lie beside it."""
+
+    name: str
+    settings: RunSettings
+    seeds: list[int]
+    metric: str
+    runs: str
+    folder: str
+
+    @property
+    def dataset(self) -> str:
+        return self.settings.dataset
+
+    @property
+    def steps(self) -> int:
+        return self.settings.train.epochs * len(self.seeds)
+
+
+def run_trial(job: TrialJob) -> dict[str, Any]:
+    """Run the seeds one behind the other, and report after every evaluation.
+
+    Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one that is
+    under way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
+    """
+    from permlab.platform.cell import run_cell
+
+    folder = Path(job.runs) / job.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / HISTORY).unlink(missing_ok=True)
+    runs, digest = str(folder.parent.parent), manifest_of(job.dataset).digest
+    cells = [job.settings.model_copy(update={"seed": seed, "runs": runs}) for seed in job.seeds]
+    folders = [cell_folder(cell, cell_key(cell, digest)) for cell in cells]
+    reporter = _Reporter(job, folder)
+    started = time.perf_counter()
+    result: dict[str, Any] = {}
+    try:
+        for cell, where in zip(cells, folders, strict=True):
+            metrics = run_cell(cell, on_epoch=reporter)["metrics"]["validation"]
+            reporter(read_history(where))  # what was done before is reported too
+            reporter.next_seed(metrics[job.metric])
+        result = {"value": mean(reporter.values)}
+    except RunPruned:
+        pass
+    for where in folders:
+        for name in HEAVY:
+            (where / name).unlink(missing_ok=True)
+    return result | {"epochs": reporter.step, "seconds": time.perf_counter() - started}
+
+
+class _Reporter:
+    """Writes a line an evaluation; raises when the driver has seen enough."""
+
+    def __init__(self, job: TrialJob, folder: Path) -> None:
+        self.job, self.folder = job, folder
+        self.values: list[float] = []  # of the seeds that are done
+        self.before, self.step, self.reported = 0, 0, 0
+
+    def __call__(self, history: list[dict[str, Any]]) -> None:
+        key = f"validation/{self.job.metric}"
+        for entry in history:
+            step = self.before + int(entry["epoch"])
+            value = entry.get(key)
+            if step > self.reported and value is not None and math.isfinite(value):
+                self._write(entry | {"epoch": step, OBJECTIVE: mean([*self.values, value])})
+                self.reported = step
+        self.step = max(self.step, self.before + int(history[-1]["epoch"]))
+        if (self.folder / STOP).exists():
+            raise RunPruned(f"{self.job.name} was pruned after {self.step} epochs")
+
+    def next_seed(self, value: float | None) -> None:
+        if value is None:
+            raise RunError(f"the validation {self.job.metric} is not a number; a larger tune.validation may help")
+        self.values.append(value)
+        self.before += self.job.settings.train.epochs
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        with (self.folder / HISTORY).open("a") as file:
+            file.write(json.dumps(without_nan(entry)) + "\n")
