@@ -2,14 +2,22 @@
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from permlab.platform.console import err
-from permlab.platform.sweep import Progress as SweepProgress
 
 MINUTE = 60.0
+
+
+class Standing(Protocol):
+    """How many are done, running, failed, and what happened since the last look."""
+
+    finished: int
+    running: int
+    failed: int
+    events: list[str]
 
 
 class SweepView:
@@ -40,7 +48,7 @@ class SweepView:
     ) -> None:
         self.bar.stop()
 
-    def update(self, progress: SweepProgress, work_left: float, work_total: float) -> None:
+    def update(self, progress: Standing, work_left: float, work_total: float) -> None:
         """`work_left`, `work_total`: expected seconds of the cells that are not done, and of all."""
         elapsed = time.monotonic() - self.started
         share = 1 - work_left / work_total if work_total else 0.0

@@ -163,22 +163,19 @@ def show(studies: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("study", "trials", "pruned", "epochs saved", "metric", "default", "best", "settings of the best"):
-        table.add_column(name, justify="left" if name in ("study", "metric", "settings of the best") else "right")
+    for name in ("study", "trials", "pruned", "epochs saved", "validation", "default", "best"):
+        table.add_column(name, justify="left" if name in ("study", "validation") else "right", no_wrap=True)
+    lines = []
     for study in studies:
         best = best_of(study)
         default = next((row for row in study["trials"] if row["number"] == 0), None)
-        table.add_row(
-            study["study"],
-            str(study["finished"]),
-            str(study["pruned"]),
-            f"{study['epochs_saved']:.0%}",
-            f"validation {study['metric'].upper()}",
-            _number(default),
-            _number(best),
-            ", ".join(f"{key}={_short(value)}" for key, value in best["values"].items()) if best else "",
-        )
+        counts = (str(study["finished"]), str(study["pruned"]), f"{study['epochs_saved']:.0%}")
+        table.add_row(study["study"], *counts, study["metric"].upper(), _number(default), _number(best))
+        if best:
+            chosen = " ".join(f"{key}={_short(value)}" for key, value in best["values"].items())
+            lines.append(f"{study['study']}, trial {best['number']}: {chosen or 'the default settings'}")
     out.print(table)
+    out.print("\n".join(["", *lines]), markup=False)
 
 
 def best_of(study: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Drives the studies of a tuning: asks for trials, hands them to workers, passes their reports on, tells how they ended.
+"""Drives the studies of a tuning: asks for trials, hands them to workers, passes reports on, tells how they ended.
 
 Knows neither Ray nor Optuna: `tasks` runs the jobs (see `permlab.platform.sweep.Tasks`), `Study` proposes and judges.
 """
@@ -15,7 +15,7 @@ from permlab.platform.json_files import read_history, write_json
 from permlab.platform.settings import describe
 from permlab.platform.tuning.space import with_values
 from permlab.platform.tuning.study import Asked, Study
-from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, STOP, TrialJob
+from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, VERDICT, TrialJob
 
 ASK_AGAIN = 0.5  # seconds between two looks at a study whose budget other drivers are using
 
@@ -132,7 +132,7 @@ class Driver:
         relative = f"tunings/{self.name}/trials/{where}"
         folder = self.runs / relative
         folder.mkdir(parents=True, exist_ok=True)
-        for old in ("result.json", HISTORY, STOP):
+        for old in ("result.json", HISTORY, VERDICT):
             (folder / old).unlink(missing_ok=True)
         tags = {"study": tuned.study.name, "trial": str(asked.number)}
         facts = {"dataset": settings.dataset, "method": settings.method, "d": str(settings.d)}
@@ -167,9 +167,8 @@ class Driver:
                     if running.pruned or entry["epoch"] <= running.reported:
                         continue
                     running.reported = entry["epoch"]
-                    if tuned.study.report(number, entry["epoch"], entry[OBJECTIVE]):
-                        running.pruned = True
-                        (running.folder / STOP).touch()
+                    running.pruned = tuned.study.report(number, entry["epoch"], entry[OBJECTIVE])
+                    write_json(running.folder / VERDICT, {"step": running.reported, "stop": running.pruned})
 
     def _settle(self, tuned: Tuned, running: Running, outcome: dict[str, Any]) -> None:
         number, result = running.asked.number, outcome.get("result", {})

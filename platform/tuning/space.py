@@ -64,7 +64,8 @@ def parse_space(tree: dict[str, Any], method: str | None = None) -> Space:
     common: Space = {}
     own: Space = {}
     for path, spec in _leaves(tree):
-        scope, field = (path.split(".", 1) + [""])[:2] if path.split(".")[0] in NAMES else (None, path)
+        first, _, rest = path.partition(".")
+        scope, field = (first, rest) if first in NAMES else (None, path)
         parameter = _parameter(field, spec, path)
         if scope is None:
             common[field] = parameter

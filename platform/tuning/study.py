@@ -1,6 +1,6 @@
 """Optuna: a study's ask and tell, as its driver sees them. The only file that knows Optuna.
 
-What a trial is told to try is a function of the study's seed, the trial's number and the trials finished before it. So a
+What a trial tries is a function of the study's seed, the trial's number and the trials that finished before it. So a
 study with one trial at a time comes out the same whenever it is run, in one go or killed and started again.
 """
 
@@ -205,7 +205,7 @@ class Study:
             trial.report(value, step)
         elif step < stored:
             return False
-        return step < self.steps and trial.should_prune()
+        return step < self.steps and bool(trial.should_prune())
 
     def complete(self, number: int, value: float, epochs: int, seconds: float) -> None:
         self._tell(number, value, TrialState.COMPLETE, epochs, seconds)
@@ -247,10 +247,11 @@ class Study:
         """Share of each field in how good trials differ from the rest (PED-ANOVA); empty with too few trials."""
         from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-        try:
-            return get_param_importances(self.study, evaluator=PedAnovaImportanceEvaluator())
-        except (ValueError, RuntimeError):
-            return {}
+        with warnings.catch_warnings(action="ignore"):  # it says when trials are few; so does whoever shows this
+            try:
+                return get_param_importances(self.study, evaluator=PedAnovaImportanceEvaluator())
+            except (ValueError, RuntimeError):
+                return {}
 
 
 def _suggest(trial: optuna.Trial, parameter: Parameter) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 
 from permlab.platform.config import RunSettings, Settings, cell_folder, cell_key
 from permlab.platform.errors import RunError, RunPruned
-from permlab.platform.json_files import read_history, without_nan
+from permlab.platform.json_files import read_history, read_json, without_nan
 from permlab.platform.plan import manifest_of
 
-HISTORY, STOP = "history.jsonl", "stop"  # what the worker tells the driver, and the driver's answer
+HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer
+PATIENCE = 60.0  # seconds that a worker waits for the answer before the last
 OBJECTIVE = "objective"
 HEAVY = ("weights.pt", "checkpoint.pt", "predictions.parquet")  # nobody asks a trial for them
 
@@ -39,8 +40,8 @@ class TrialJob(Settings):
 def run_trial(job: TrialJob) -> dict[str, Any]:
     """Run the seeds one behind the other, and report after every evaluation.
 
-    Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one that is
-    under way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
+    Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
+    way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
     """
     from permlab.platform.cell import run_cell
 
@@ -67,6 +68,22 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
     return result | {"epochs": reporter.step, "seconds": time.perf_counter() - started}
 
 
+def await_verdict(folder: Path, step: int) -> bool:
+    """Has the driver seen enough? It judges while the worker goes on, and is at most one evaluation behind."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        judged, hopeless = read_verdict(folder)
+        if hopeless or judged >= step or time.monotonic() > limit:
+            return hopeless
+        time.sleep(0.01)
+
+
+def read_verdict(folder: Path) -> tuple[int, bool]:
+    """The last step that was judged, and whether the trial is to end."""
+    verdict = read_json(folder / VERDICT) or {}
+    return verdict.get("step", 0), verdict.get("stop", False)
+
+
 class _Reporter:
     """Writes a line an evaluation; raises when the driver has seen enough."""
 
@@ -74,6 +91,7 @@ class _Reporter:
         self.job, self.folder = job, folder
         self.values: list[float] = []  # of the seeds that are done
         self.before, self.step, self.reported = 0, 0, 0
+        self.heard = (folder / "run.json").exists()  # the driver's: it sees this folder
 
     def __call__(self, history: list[dict[str, Any]]) -> None:
         key = f"validation/{self.job.metric}"
@@ -82,10 +100,10 @@ class _Reporter:
             value = entry.get(key)
             if step > self.reported and value is not None and math.isfinite(value):
                 self._write(entry | {"epoch": step, OBJECTIVE: mean([*self.values, value])})
-                self.reported = step
-        self.step = max(self.step, self.before + int(history[-1]["epoch"]))
-        if (self.folder / STOP).exists():
-            raise RunPruned(f"{self.job.name} was pruned after {self.step} epochs")
+                hopeless = self.heard and await_verdict(self.folder, self.reported)
+                self.step = self.reported = step
+                if hopeless:
+                    raise RunPruned(f"{self.job.name} was pruned after {self.step} epochs")
 
     def next_seed(self, value: float | None) -> None:
         if value is None:

