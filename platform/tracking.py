@@ -33,7 +33,15 @@ CELL_FILES = (
     "result.json",
     "error.txt",
 )
-SWEEP_FILES = ("sweep.yaml", "plan.json", "histories.parquet", "results.csv", "results.md", "tuned.yaml", "studies.json")
+SWEEP_FILES = (
+    "sweep.yaml",
+    "plan.json",
+    "histories.parquet",
+    "results.csv",
+    "results.md",
+    "tuned.yaml",
+    "studies.json",
+)
 PAUSE = 5.0  # seconds between two deliveries of what is running
 GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from permlab.platform.config import RunSettings
-from permlab.platform.json_files import read_history, write_json
+from permlab.platform.histories import read_history
+from permlab.platform.json_files import write_json
 from permlab.platform.settings import describe
 from permlab.platform.tuning.space import with_values
 from permlab.platform.tuning.study import Asked, Study

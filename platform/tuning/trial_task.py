@@ -9,7 +9,8 @@ from typing import Any
 
 from permlab.platform.config import RunSettings, Settings, cell_folder, cell_key
 from permlab.platform.errors import RunError, RunPruned
-from permlab.platform.json_files import read_history, read_json, without_nan
+from permlab.platform.histories import read_history
+from permlab.platform.json_files import read_json, without_nan
 from permlab.platform.plan import manifest_of
 
 HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer

@@ -12,8 +12,9 @@ import pytest
 from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.store import GraphStore
-from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, RunSettings, cell_key
-from permlab.platform.json_files import read_history, write_json
+from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, DataSettings, RunSettings, cell_key
+from permlab.platform.histories import read_history
+from permlab.platform.json_files import write_json
 from permlab.platform.tuning.trial_task import VERDICT, TrialJob, run_trial
 
 DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
@@ -96,7 +97,8 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
     with pytest.raises(Exception, match="loss is nan"):  # and a run that looks at it does notice
         from permlab.platform.cell import run_cell
 
-        run_cell(settings.model_copy(update={"runs": str(tmp_path / "sweep"), "data": {"split_seed": 1}}))
+        data = DataSettings(split_seed=1)
+        run_cell(settings.model_copy(update={"runs": str(tmp_path / "sweep"), "data": data}))
 
 
 def destroy_holdout(split_seed: int) -> None:
