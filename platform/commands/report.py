@@ -11,6 +11,7 @@ from pathlib import Path
 
 from permlab.platform.console import err, out, print_json, progress_bar
 from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.json_files import read_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,7 @@ def report(name: str, runs: Path, folder: Path) -> tuple[int, int]:
     from permlab.platform.tracking_read import keep_report, read_sweep
 
     sweep = read_sweep(name, runs)
+    sweep.speed = read_json(runs / "bench" / "train.json")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with progress_bar("drawing", "figures") as progress:

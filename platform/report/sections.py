@@ -9,6 +9,7 @@ from permlab.platform.report.epochs import epochs_section
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.luck import luck_section
 from permlab.platform.report.scorecard import scorecard_section
+from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.tables import tables_section
 from permlab.platform.report.trained import trained_section
@@ -22,4 +23,5 @@ SECTIONS: list[Callable[[Findings], Section | None]] = [
     trained_section,
     epochs_section,
     scorecard_section,
+    speed_section,
 ]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 
@@ -30,6 +31,7 @@ class StoredSweep:
     params: dict[str, str]
     cells: pd.DataFrame
     histories: pd.DataFrame
+    speed: dict[str, Any] | None = None  # the last `permlab bench train` in the runs folder
 
     @cached_property
     def finished(self) -> pd.DataFrame:

@@ -1,12 +1,15 @@
 """`permlab report`: from a real store to files, and back into the store."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from permlab.platform.json_files import write_json
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.speed import speed_section
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.tracking import connect
 from permlab.platform.tracking_read import read_sweep
@@ -111,3 +114,31 @@ def test_a_server_that_is_down_is_one_line(permlab, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     code, out, err = permlab("report", "whole")
     assert code == 1 and out == "" and "http://127.0.0.1:9 cannot be reached" in err and err.count("\n") == 1
+
+
+def test_the_speed_is_shown_where_it_was_measured(
+    whole: StoredSweep, runs: Path, permlab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert speed_section(Findings(whole)) is None
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    rows = [
+        {"dataset": "proteins_full", "method": method, "d": d, "ours_ms": 2.0, "plain_ms": 2.0 * d, "ratio": float(d)}
+        | {"ratio_range": [0.9 * d, 1.2 * d], "gemm_share": 0.25, "copy_share": 0.12}
+        for method, d in product(["ordering", "sum"], [10, 1])
+    ]
+    machine = {"cpu": "A <fast> CPU", "threads": 1, "date": "2026-11-16T12:00:00", "load": 0.1}
+    machine |= {"gemm_gflops": 90.0, "copy_gb_s": 20.0}
+    settings = {"batch_size": 128, "repeats": 3}
+    stored = runs / "bench" / "train.json"
+    stored.parent.mkdir()
+    try:
+        write_json(stored, {"bench": "train", "machine": machine, "settings": settings, "rows": rows})
+        assert permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))[0] == 0
+    finally:
+        stored.unlink()
+        stored.parent.rmdir()
+    page = (tmp_path / "report.html").read_text()
+    assert "A &lt;fast&gt; CPU, 1 core, 2026-11-16" in page
+    assert "sum on proteins_full at d = 10: 10.0×" in page
+    assert "| sum | 10 | 2.0 | 20.0 | 10.0× | 25% | 12% |" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "figures" / "speed.png").exists()
