@@ -14,8 +14,8 @@ def speed_section(findings: Findings) -> Section | None:
         return None
     machine, settings, rows = speed["machine"], speed["settings"], speed["rows"]
     how = (
-        "A training step through permlab train beside a script of PyG and Lightning: the same model, graphs, batch size "
-        f"({settings['batch_size']}) and optimiser, losses equal at the same weights. Medians of {settings['repeats']} "
+        "A training step through permlab train beside a script of PyG and Lightning: same model, graphs, batch size "
+        f"({settings['batch_size']}) and optimiser, losses compared at the same weights. Medians of {settings['repeats']} "
         f"runs in turn, evaluation left out on both sides. {caption(machine)}; load {machine['load']} when it began. "
         f"Shares are of a GEMM's {machine['gemm_gflops']:.0f} GFLOP/s and of a copy's {machine['copy_gb_s']:.1f} GB/s "
         "on that machine. The sweep of this report may have run elsewhere."
