@@ -16,9 +16,9 @@ def speed_section(findings: Findings) -> Section | None:
     how = (
         "A training step through permlab train beside a script of PyG and Lightning: same model, graphs, batch size "
         f"({settings['batch_size']}) and optimiser, losses compared at the same weights. Medians of "
-        f"{settings['repeats']} runs in turn, evaluation left out on both sides. {caption(machine)}; load {machine['load']} when it began. "
-        f"Shares are of a GEMM's {machine['gemm_gflops']:.0f} GFLOP/s and of a copy's {machine['copy_gb_s']:.1f} GB/s "
-        "on that machine. The sweep of this report may have run elsewhere."
+        f"{settings['repeats']} runs in turn, evaluation left out on both sides. {caption(machine)}; load "
+        f"{machine['load']} when it began. Shares are of a GEMM's {machine['gemm_gflops']:.0f} GFLOP/s and of a "
+        f"copy's {machine['copy_gb_s']:.1f} GB/s on that machine. The sweep of this report may have run elsewhere."
     )
     return Section("speed", "Speed", [how, _figure(rows, caption(machine)), _table(rows)])
 
