@@ -40,23 +40,26 @@ class _KernelSum(Readout):
 
 
 class _Gaussians(torch.autograd.Function):
-    """exp(−‖x_k − a_j‖²/σ²): x [n, d], centres [m, d] → [n, m]; no gradient for the centres."""
+    """exp(−‖x_k − a_j‖²/σ²): x [n, d], centres [m, d] → [n, m]; no gradient for the centres.
+
+    The exponent is one product: (x, ‖x‖²) with (2a, −1)/σ², less ‖a‖²/σ².
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, centres: Tensor, sigma: float) -> Tensor:
-        squares = torch.addmm(centres.square().sum(1), x, centres.T, alpha=-2)
-        squares += x.square().sum(1, keepdim=True)
-        values = squares.clamp_(min=0).mul_(-1 / sigma**2).exp_()
-        ctx.save_for_backward(x, centres, values)
-        ctx.sigma = sigma
+        scale = 1 / sigma**2
+        longer = torch.cat([x, x.square().sum(1, keepdim=True)], dim=1)
+        factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
+        exponents = torch.addmm(centres.square().sum(1).mul_(-scale), longer, factors.T)
+        values = exponents.clamp_(max=0).exp_()
+        ctx.save_for_backward(x, factors, values)
         return values
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, centres, values = ctx.saved_tensors
-        slope = grad * values
-        grad_x = torch.mm(slope, centres).addcmul_(x, slope.sum(1, keepdim=True), value=-1)
-        return grad_x.mul_(2 / ctx.sigma**2), None, None
+        x, factors, values = ctx.saved_tensors
+        grad_longer = torch.mm(factors.T, (grad * values).T).T  # this way round, since d + 1 columns may be few
+        return torch.addcmul(grad_longer[:, :-1], x, grad_longer[:, -1:], value=2).contiguous(), None, None
 
 
 class GaussianKernels(_KernelSum):

@@ -26,25 +26,29 @@ def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tenso
     """
     if not x.numel():
         return x.new_zeros(ptr.numel() - 1, x.size(1))
-    rows = torch.arange(x.size(0), device=x.device)
+    rows = torch.arange(x.size(0), device=x.device, dtype=ptr.dtype)
     return functional.embedding_bag(rows, x, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights)
 
 
 class _SegmentSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
-        ctx.save_for_backward(ptr)
-        return weighted_sum(x, ptr)
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, weights: Tensor | None) -> Tensor:
+        ctx.save_for_backward(ptr, weights)
+        return weighted_sum(x, ptr, weights)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (ptr,) = ctx.saved_tensors
-        return grad.index_select(0, segment_ids(ptr)), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        ptr, weights = ctx.saved_tensors
+        rows = grad.index_select(0, segment_ids(ptr))
+        return rows if weights is None else rows * weights[:, None], None, None
 
 
-def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
-    """x [n, k] → [B, k]; an empty graph sums to 0. Deterministic on every device."""
-    total: Tensor = _SegmentSum.apply(x, ptr)
+def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_i w_i x_i over the rows of every graph: x [n, k] → [B, k]; an empty graph sums to 0. Deterministic.
+
+    The weights [n] are ones unless given, and take no gradient.
+    """
+    total: Tensor = _SegmentSum.apply(x, ptr, weights)
     return total
 
 
@@ -121,20 +125,27 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     Rows that tie after one column are the few that a second sort sees; equal rows need no order.
     """
     x = x.detach()
+    last = x.size(1) - 1
+    order = descending_order(x[:, last][None], ptr.diff())[0]
+    if last == 0:
+        return order
     group = segment_ids(ptr)
-    order = torch.arange(x.size(0), device=x.device)
-    active = order.clone()  # places in `order` that are not settled; their groups lie together
-    for column in range(x.size(1) - 1, -1, -1):
-        inside = descending_order(
-            x[order[active], column][None], torch.unique_consecutive(group[active], return_counts=True)[1]
-        )[0]
-        order[active] = order[active[inside]]
-        first, second = order[active[:-1]], order[active[1:]]
-        tied = (group[active[:-1]] == group[active[1:]]) & (x[first, column] == x[second, column])
-        starts = torch.cat([tied.new_ones(min(active.numel(), 1)), ~tied])
-        finer = starts.cumsum(0) - 1
+    active = torch.arange(
+        x.size(0), device=x.device
+    )  # places in `order` that are not settled; their groups lie together
+    for column in range(last, -1, -1):
+        if column < last:
+            sizes = torch.unique_consecutive(group[active], return_counts=True)[1]
+            inside = descending_order(x[order[active], column][None], sizes)[0]
+            order[active] = order[active[inside]]
+        rows, labels = order[active], group[active]
+        values = x[rows, column]
+        tied = (labels[:-1] == labels[1:]) & (values[:-1] == values[1:])
+        if column == 0 or not tied.any():
+            break
         differ = tied.clone()
-        differ[tied] = (x[first[tied]] != x[second[tied]]).any(dim=1)
+        differ[tied] = (x[rows[:-1][tied]] != x[rows[1:][tied]]).any(dim=1)
+        finer = torch.cat([tied.new_ones(1), ~tied]).cumsum(0) - 1
         open_groups = torch.zeros_like(finer, dtype=torch.bool)
         open_groups[finer[1:][differ]] = True
         group[active] = finer

@@ -17,7 +17,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, q: Tensor, ptr: Tensor, ids: Tensor) -> Tensor:
         score = (x * q.index_select(0, ids)).sum(1)
-        peak = torch.full((len(q),), -torch.inf, dtype=x.dtype, device=x.device).scatter_reduce_(0, ids, score, "amax")
+        peak = torch.segment_reduce(score, "max", offsets=ptr, unsafe=True)
         weight = (score - peak.index_select(0, ids)).exp_()
         weight /= weighted_sum(weight[:, None], ptr)[:, 0].index_select(0, ids)
         ctx.save_for_backward(x, q, ptr, ids, weight)

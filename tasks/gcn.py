@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
+from permlab.readouts.segments import segment_sum, weighted_sum
 from permlab.tasks.layer import layer
 
 
@@ -36,10 +37,25 @@ class GCN(nn.Module):
         self.activation, self.last_activation, self.dropout = activation, last_activation, dropout
 
     def forward(self, batch: GraphBatch) -> Tensor:
+        return self._layers(batch, len(self.weights))
+
+    def summed(self, batch: GraphBatch) -> Tensor:
+        """1ᵀΓ(X) of every graph, [B, d], without the last layer's rows: 1ᵀ(Â H W + 1bᵀ) = (1ᵀÂ H) W + n bᵀ.
+
+        For a linear last layer only.
+        """
+        h = self._layers(batch, len(self.weights) - 1)
+        columns = weighted_sum(batch.a_value[:, None], batch.a_ptr)[:, 0] if len(self.weights) > 1 else None
+        if self.dropout and len(self.weights) > 1:
+            h = nn.functional.dropout(h, self.dropout, self.training)
+        sizes = batch.ptr.diff()[:, None].to(h.dtype)
+        return segment_sum(h, batch.ptr, columns) @ self.weights[-1] + sizes * self.biases[-1]
+
+    def _layers(self, batch: GraphBatch, count: int) -> Tensor:
         h, last = batch.x, len(self.weights) - 1
-        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        for i in range(count):
             if i and self.dropout:
                 h = nn.functional.dropout(h, self.dropout, self.training)
             activation = self.activation if i < last else self.last_activation
-            h = layer(h, weight, bias, activation, batch if i else None)
+            h = layer(h, self.weights[i], self.biases[i], activation, batch if i else None)
         return h

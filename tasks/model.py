@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, RowReadout
+from permlab.readouts.pooling import Sum
 from permlab.tasks.gcn import GCN
 from permlab.tasks.layer import activate, dense
 from permlab.tasks.ragged import RaggedLinear
@@ -48,6 +49,8 @@ class GraphModel(nn.Module):
         self.gcn, self.readout, self.head = gcn, readout, head
 
     def forward(self, batch: GraphBatch) -> Tensor:
+        if isinstance(self.readout, Sum) and self.gcn.last_activation == "none":
+            return self.head(self.gcn.summed(batch), batch.ptr)
         x = self.gcn(batch)
         # `ordered` and `pool` skip the checks of `rows` and `forward`: a batch of the store is well-formed.
         if isinstance(self.readout, RowReadout):

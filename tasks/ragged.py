@@ -5,15 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-WIDE = 32  # channels a row from which padding costs more than another block
+# Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
+_BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (float("inf"), 8, 1.25))
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
-    """0 = e_0 < e_1 < … = max_nodes; each block is longer than the one before by a quarter.
-
-    Narrow rows take longer blocks, by a half each: more blocks mean less padding, but more calls.
-    """
-    edge, growth = (8, 1.25) if row_channels >= WIDE else (32, 1.5)
+    """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls: narrow rows take longer blocks."""
+    edge, growth = next((first, growth) for most, first, growth in _BLOCKS if row_channels <= most)
     edges = [0]
     while edge < max_nodes:
         edges.append(edge)

@@ -6,6 +6,7 @@ from torch_geometric.nn import GCNConv
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.store import GraphStore
+from permlab.readouts.segments import segment_sum
 from permlab.tasks.gcn import GCN
 from permlab.tasks.pyg import to_pyg
 
@@ -48,3 +49,19 @@ def test_gradients_are_those_of_dense_algebra(store: GraphStore) -> None:
     h.pow(2).sum().backward()
     for mine, parameter in zip(ours, gcn.parameters(), strict=True):
         torch.testing.assert_close(mine, parameter.grad)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_summed_is_the_sum_of_the_rows(store: GraphStore, layers: int) -> None:
+    torch.manual_seed(layers)
+    batch = store.batch(np.arange(30))
+    batch = batch._replace(x=batch.x.double(), a_value=batch.a_value.double())
+    gcn = GCN(8, 6, 4, layers).double()
+    for bias in gcn.biases:
+        torch.nn.init.normal_(bias)
+    found, expected = gcn.summed(batch), segment_sum(gcn(batch), batch.ptr)
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(found)
+    ours = torch.autograd.grad((found * direction).sum(), list(gcn.parameters()))
+    theirs = torch.autograd.grad((expected * direction).sum(), list(gcn.parameters()))
+    torch.testing.assert_close(ours, theirs)
