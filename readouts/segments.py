@@ -86,15 +86,23 @@ def _packed_order(columns: Tensor, sizes: Tensor) -> Tensor:
     count = sizes.numpy()
     start = np.cumsum(count) - count
     kind = np.frexp(np.maximum(count, SMALL) - 1)[1]  # 32, 64, 128, … rows at the most
-    for size in np.unique(kind):
-        chosen = np.flatnonzero(kind == size)
-        rows = np.arange(count[chosen].max())
-        slot = np.where(rows < count[chosen, None], start[chosen, None] + rows, n).reshape(-1)
-        slots = torch.from_numpy(slot)
-        block = packed.index_select(1, slots)
-        block.numpy().reshape(k, len(chosen), len(rows)).sort(axis=2)
-        packed.index_copy_(1, slots, block)
-    return packed[:, :n].bitwise_and((1 << place_bits) - 1)
+    classes = [np.flatnonzero(kind == power) for power in np.unique(kind)]
+    widths = [int(count[graphs].max()) for graphs in classes]
+    slots = [
+        np.where(np.arange(width) < count[graphs, None], start[graphs, None] + np.arange(width), n).reshape(-1)
+        for graphs, width in zip(classes, widths, strict=True)
+    ]
+    slot = np.concatenate(slots) if slots else np.empty(0, dtype=np.int64)
+    blocks = np.take(packed.numpy(), slot, axis=1)
+    first = 0
+    for graphs, width in zip(classes, widths, strict=True):
+        last = first + len(graphs) * width
+        blocks[:, first:last].reshape(k, len(graphs), width).sort(axis=2)  # a view
+        first = last
+    filled = np.flatnonzero(slot < n)
+    back = np.empty(n, dtype=np.int64)
+    back[slot[filled]] = filled
+    return torch.from_numpy(np.take(blocks, back, axis=1)).bitwise_and_((1 << place_bits) - 1)
 
 
 class _SortColumns(torch.autograd.Function):
@@ -122,34 +130,24 @@ def sort_columns(columns: Tensor, ptr: Tensor) -> Tensor:
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, d] → order [n]: within every graph by the last column descending, ties by the column before it, and so on.
 
-    Rows that tie after one column are the few that a second sort sees; equal rows need no order.
+    The other columns are looked at only where the last one ties; equal rows need no order.
     """
     x = x.detach()
     last = x.size(1) - 1
     order = descending_order(x[:, last][None], ptr.diff())[0]
     if last == 0:
         return order
-    group = segment_ids(ptr)
-    active = torch.arange(
-        x.size(0), device=x.device
-    )  # places in `order` that are not settled; their groups lie together
-    for column in range(last, -1, -1):
-        if column < last:
-            sizes = torch.unique_consecutive(group[active], return_counts=True)[1]
-            inside = descending_order(x[order[active], column][None], sizes)[0]
-            order[active] = order[active[inside]]
-        rows, labels = order[active], group[active]
-        values = x[rows, column]
-        tied = (labels[:-1] == labels[1:]) & (values[:-1] == values[1:])
-        if column == 0 or not tied.any():
-            break
-        differ = tied.clone()
-        differ[tied] = (x[rows[:-1][tied]] != x[rows[1:][tied]]).any(dim=1)
-        finer = torch.cat([tied.new_ones(1), ~tied]).cumsum(0) - 1
-        open_groups = torch.zeros_like(finer, dtype=torch.bool)
-        open_groups[finer[1:][differ]] = True
-        group[active] = finer
-        active = active[open_groups[finer]]
-        if not active.numel():
-            break
+    graph, values = segment_ids(ptr), x[:, last][order]
+    tied = (graph[:-1] == graph[1:]) & (values[:-1] == values[1:])
+    differ = tied.clone()
+    differ[tied] = (x[order[:-1][tied]] != x[order[1:][tied]]).any(dim=1)
+    if not differ.any():
+        return order
+    run = torch.cat([tied.new_zeros(1), ~tied]).cumsum(0)  # rows that tie have one number
+    unsettled = torch.zeros_like(run, dtype=torch.bool).index_fill_(0, run[1:][differ], True)[run]
+    rows, runs = order[unsettled], run[unsettled]
+    for column in range(last):  # stable sorts, the least of the columns first, then back into the runs
+        inside = x[rows, column].argsort(descending=True, stable=True)
+        rows, runs = rows[inside], runs[inside]
+    order[unsettled] = rows[runs.argsort(stable=True)]
     return order
