@@ -1,6 +1,5 @@
 """The ratios of `permlab bench train` as one picture."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +60,3 @@ def save(result: dict[str, Any], path: Path) -> None:
     figure = draw(result)
     figure.savefig(path)
     plt.close(figure)
-
-
-def svg(result: dict[str, Any]) -> str:
-    """The picture as an SVG element, to put into a page."""
-    figure, text = draw(result), io.StringIO()
-    figure.savefig(text, format="svg")
-    plt.close(figure)
-    return text.getvalue()[text.getvalue().index("<svg") :]
