@@ -1,4 +1,7 @@
-"""The work of a training step that no implementation can leave out: FLOPs and bytes, counted from shapes."""
+"""The work of a training step as the model's formulas say it: FLOPs and bytes, counted from shapes.
+
+An implementation may do with less: what is summed first, or kept in a cache, need not be multiplied or moved.
+"""
 
 from itertools import pairwise
 from typing import Any
