@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.histories import evaluated, read_history
 from permlab.platform.json_files import read_json
-from permlab.platform.report.stored import StoredSweep
+from permlab.platform.report.stored import StoredSweep, StoredTuning
 from permlab.platform.tracking import connect, tracking_uri
+from permlab.platform.tuning.choice import FILE as CHOSEN
+from permlab.platform.tuning.choice import STUDIES, baseline_name
 
 PAGE = 1000  # runs a call
 
@@ -35,7 +38,14 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
             plan = _plan(client, parent.info.run_id, Path(folder))
             cells = _cells(plan, found)
             histories = _histories(client, parent.info.run_id, cells, Path(folder))
-    return StoredSweep(name, parent.info.status, uri, parent.info.run_id, parent.data.params, cells, histories)
+            chosen = _chosen(client, parent.info.run_id, Path(folder))
+            studies = _studies(client, chosen, Path(folder))
+            has_default = client.get_experiment_by_name(baseline_name(name)) is not None
+    tuning = None
+    if chosen:
+        tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
+    run = parent.info
+    return StoredSweep(name, run.status, uri, run.run_id, parent.data.params, cells, histories, tuning)
 
 
 def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
@@ -114,3 +124,25 @@ def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> p
             client.download_artifacts(cell_run, "history.jsonl", str(place))
             rows += [{"key": key} | entry for entry in evaluated(read_history(place))]
     return pd.concat([table, pd.DataFrame(rows)], ignore_index=True) if rows else table
+
+
+def _chosen(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
+    """The tuned settings that the sweep ran with; none if it was not tuned."""
+    if not any(item.path == CHOSEN for item in client.list_artifacts(run_id)):
+        return []
+    document = yaml.safe_load(Path(client.download_artifacts(run_id, CHOSEN, str(folder))).read_text())
+    chosen: list[dict[str, Any]] = document["studies"]
+    return chosen
+
+
+def _studies(client: Any, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The studies that the settings were chosen from, of those tunings that this store has."""
+    found: dict[str, dict[str, Any]] = {}
+    for tuning in {choice["study"].split("/")[0] for choice in chosen}:
+        experiment = client.get_experiment_by_name(tuning)
+        query = f"tags.`permlab.tuning` = '{tuning}' AND tags.`mlflow.runName` = '{tuning} tuning'"
+        for run in _search(client, experiment.experiment_id, query) if experiment else []:
+            if any(item.path == STUDIES for item in client.list_artifacts(run.info.run_id)):
+                path = client.download_artifacts(run.info.run_id, STUDIES, str(folder))
+                found |= {study["study"]: study for study in (read_json(Path(path)) or {"studies": []})["studies"]}
+    return [found[choice["study"]] for choice in chosen if choice["study"] in found]

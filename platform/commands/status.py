@@ -1,7 +1,7 @@
-"""How sweeps stand, from what is stored: while they run, and afterwards.
+"""How sweeps and tunings stand, from what is stored: while they run, and afterwards.
 
-permlab status            all sweeps in runs/
-permlab status NAME       the cells of one
+permlab status            all sweeps and tunings in runs/
+permlab status NAME       the cells of one, and the trials
 """
 
 import argparse
@@ -17,7 +17,7 @@ from permlab.platform.json_files import read_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a sweep")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a sweep or a tuning")
     parser.add_argument("--runs", default="runs", help="the runs folder (default: runs)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
@@ -25,16 +25,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     runs = Path(args.runs)
     sweeps = {path.parent.name: sweep_state(path.parent) for path in sorted(runs.glob("sweeps/*/sweep.json"))}
-    if args.name and args.name not in sweeps:
-        known = ", ".join(sweeps) or "there are none"
+    tunings = {path.parent.name: tuning_state(path.parent) for path in sorted(runs.glob("tunings/*/sweep.json"))}
+    if args.name and args.name not in sweeps | tunings:
+        known = ", ".join(sorted(sweeps | tunings)) or "there are none"
         raise ConfigError(f"there is no sweep {args.name!r} in {runs}; choose from: {known}")
+    chosen = [found[args.name] for found in (sweeps, tunings) if args.name in found]
     if args.json:
-        print_json(sweeps[args.name] if args.name else {"sweeps": list(sweeps.values())})
+        all_of_them = {"sweeps": list(sweeps.values()), "tunings": list(tunings.values())}
+        print_json(chosen[0] if args.name else all_of_them)
     elif args.name:
-        _show_cells(sweeps[args.name])
+        for state in chosen:
+            _show_cells(state)
     else:
-        _show_sweeps(sweeps)
+        _show_sweeps([*sweeps.values(), *tunings.values()])
     return 0
+
+
+def tuning_state(folder: Path) -> dict[str, Any]:
+    """A tuning and the trials that were begun so far."""
+    document = read_json(folder / "sweep.json") or {}
+    trials = []
+    for path in folder.glob("trials/*/run.json"):
+        run = read_json(path) or {}
+        state = _cell_state(path.parent)
+        tags = (read_json(path.parent / "result.json") or {}).get("tags", {})
+        if tags.get("state") == "pruned":
+            state["error"] = "pruned"
+        facts = {"name": run["name"], "dataset": run["dataset"]["name"], "number": int(run["tags"]["trial"])}
+        trials.append(facts | {"study": run["tags"]["study"]} | state)
+    trials.sort(key=lambda trial: (trial["study"], trial["number"]))
+    counts = dict(Counter(trial["state"] for trial in trials))
+    status = document.get("status") or "RUNNING"
+    return {"name": f"{folder.name} (tuning)", "status": status, "counts": counts, "cells": trials}
 
 
 def sweep_state(folder: Path) -> dict[str, Any]:
@@ -55,7 +77,7 @@ def _cell_state(folder: Path) -> dict[str, Any]:
     return {"state": "WAITING"}
 
 
-def _show_sweeps(sweeps: dict[str, dict[str, Any]]) -> None:
+def _show_sweeps(sweeps: list[dict[str, Any]]) -> None:
     if not sweeps:
         out.print("no sweeps yet; try: permlab sweep quick")
         return
@@ -65,7 +87,7 @@ def _show_sweeps(sweeps: dict[str, dict[str, Any]]) -> None:
     table.add_column("status")
     for state in states:
         table.add_column(state.lower(), justify="right")
-    for sweep in sweeps.values():
+    for sweep in sweeps:
         table.add_row(sweep["name"], sweep["status"].lower(), *(str(sweep["counts"].get(state, 0)) for state in states))
     out.print(table)
 

@@ -23,11 +23,9 @@ from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
 from permlab.platform.settings import describe, read_settings
 from permlab.platform.sweep_folder import close_folder, open_folder
-from permlab.platform.tuning.choice import FILE, write_choices
+from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
-
-STUDIES = "studies.json"
 
 
 class TuningSettings(SweepSettings):

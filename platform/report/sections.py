@@ -13,12 +13,14 @@ from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.tables import tables_section
 from permlab.platform.report.trained import trained_section
+from permlab.platform.report.tuning import tuning_section
 
 SECTIONS: list[Callable[[Findings], Section | None]] = [
     answers_section,
     state_section,
     tables_section,
     luck_section,
+    tuning_section,
     beyond_section,
     trained_section,
     epochs_section,

@@ -19,6 +19,15 @@ METRIC_NAMES = {"acc": "accuracy", "auc": "AUC", "ap": "AP", "mae": "MAE", "loss
 
 
 @dataclass
+class StoredTuning:
+    """What tuned a sweep: the chosen settings, the studies they come from, and the sweep with the default settings."""
+
+    chosen: list[dict[str, Any]]
+    studies: list[dict[str, Any]]
+    default: "StoredSweep | None"
+
+
+@dataclass
 class StoredSweep:
     """`cells`: a row a planned cell (key, name, dataset, method, d, seed, status, error, and what was measured at its
     end under the names of the metrics); `histories`: a row a cell and evaluated epoch.
@@ -32,6 +41,7 @@ class StoredSweep:
     cells: pd.DataFrame
     histories: pd.DataFrame
     speed: dict[str, Any] | None = None  # the last `permlab bench train` in the runs folder
+    tuning: StoredTuning | None = None
 
     @cached_property
     def finished(self) -> pd.DataFrame:

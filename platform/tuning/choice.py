@@ -11,7 +11,7 @@ from permlab.platform.config import RunSettings, Settings
 from permlab.platform.errors import ConfigError
 from permlab.platform.tuning.space import with_values
 
-FILE = "tuned.yaml"
+FILE, STUDIES = "tuned.yaml", "studies.json"  # what was chosen, and from what
 Kind = tuple[str, str, int]  # dataset, method, d
 
 

@@ -269,10 +269,10 @@ def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Pa
     processes = [start(postgres, tmp_path / str(i)) for i in range(2)]
     kills = 0
     limit = time.monotonic() + 240
-    while any(process.poll() is None for process in processes) or kills < 4:
+    while any(process.poll() is None for process in processes) or kills < 3:
         assert time.monotonic() < limit
         states = stored(postgres)
-        if kills < 4 and states.count("COMPLETE") + states.count("PRUNED") > 7 * (kills + 1):
+        if kills < 3 and states.count("COMPLETE") + states.count("PRUNED") > 8 * (kills + 1):
             victim = chance.randrange(2)
             processes[victim].kill()
             processes[victim].wait()

@@ -1,0 +1,206 @@
+"""What tuning found: how each study went, what mattered, and whether the chosen settings are better than the default."""
+
+import math
+from statistics import mean
+from typing import Any
+
+from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
+from permlab.platform.report.findings import Findings
+from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, StoredSweep
+from permlab.platform.report.tables import pretty
+from permlab.platform.results import Estimate
+
+HOW = (
+    "Each (data set, method, d) was tuned by itself, with the same budget, on validation parts cut from the training "
+    "data; the holdout was not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of the "
+    "last evaluation, not of the best. The best of many noisy trials looks better than it is: the validation gain is "
+    "optimistic, the holdout tells. All seeds below hold out the same graphs, those that the trials never saw, so "
+    "intervals show the luck of weights and order, not of the split."
+)
+BEST_DRAWN = 3  # trials with markers among the parallel coordinates
+
+
+def tuning_section(findings: Findings) -> Section | None:
+    tuning = findings.sweep.tuning
+    if tuning is None:
+        return None
+    blocks: list[Block] = [HOW, _validation(tuning.studies)]
+    blocks += [_holdout(findings.sweep, tuning.default)] if tuning.default else []
+    blocks += [_chosen(tuning.chosen)]
+    if tuning.studies:
+        blocks += [_history(tuning.studies), _importances(tuning.studies), _coordinates(tuning.studies)]
+    return Section("tuning", "What did tuning find?", blocks)
+
+
+def where(study: dict[str, Any]) -> str:
+    return f"{pretty(study['dataset'])}, d = {study['d']}"
+
+
+def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
+    rows = [row for row in study["trials"] if row["value"] is not None]
+    sign = -1 if study["maximise"] else 1
+    return min(rows, key=lambda row: (sign * row["value"], row["number"]), default=None)
+
+
+def _validation(studies: list[dict[str, Any]]) -> Table:
+    rows: list[list[Entry | str]] = []
+    for study in studies:
+        best = best_of(study)
+        default = next((row["value"] for row in study["trials"] if row["number"] == 0), None)
+        rows.append(
+            [
+                study["method"],
+                where(study),
+                str(study["finished"]),
+                str(study["pruned"]),
+                f"{study['epochs_saved']:.0%}",
+                METRIC_NAMES.get(study["metric"], study["metric"]),
+                f"{default:.4f}" if default is not None else "–",
+                f"{best['value']:.4f} (trial {best['number']})" if best else "–",
+            ]
+        )
+    header = ["method", "study", "trials", "pruned", "epochs saved", "metric", "default", "best"]
+    return Table("Best against default, validation", header, rows)
+
+
+def _holdout(tuned: StoredSweep, default: StoredSweep) -> Table:
+    """Over the seeds that both sweeps have."""
+    rows: list[list[Entry | str]] = []
+    for dataset in tuned.datasets:
+        metric = tuned.headline(dataset) or ""
+        for split in [name for name in tuned.splits(dataset) if name != "train"]:
+            for d in tuned.widths(dataset):
+                for method in tuned.methods:
+                    ours, theirs = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
+                    seeds = sorted(set(ours) & set(theirs))
+                    if seeds:
+                        gain = Estimate.of([ours[seed] - theirs[seed] for seed in seeds])
+                        rows.append(
+                            [
+                                method,
+                                f"{pretty(dataset)}, d = {d}",
+                                f"{split.replace('_perm', ', permuted')} {METRIC_NAMES.get(metric, metric)}",
+                                str(len(seeds)),
+                                str(Estimate.of([theirs[seed] for seed in seeds])),
+                                str(Estimate.of([ours[seed] for seed in seeds])),
+                                Entry(_signed(gain), note=_verdict(gain, metric)),
+                            ]
+                        )
+    header = ["method", "cells", "measured", "seeds", "default", "tuned", "tuned − default"]
+    return Table("Tuned against default, on the holdout (mean ± 95 % interval over seeds)", header, rows)
+
+
+def _by_seed(sweep: StoredSweep, dataset: str, d: int, method: str, split: str, metric: str) -> dict[int, float]:
+    values = sweep.values
+    part = values[
+        (values["dataset"] == dataset)
+        & (values["d"] == d)
+        & (values["method"] == method)
+        & (values["split"] == split)
+        & (values["metric"] == metric)
+    ]
+    return {int(seed): float(value) for seed, value in zip(part["seed"], part["value"], strict=True)}
+
+
+def _signed(gain: Estimate) -> str:
+    return f"{gain.mean:+.3f}" + (f" ± {gain.half_width:.3f}" if gain.half_width is not None else "")
+
+
+def _verdict(gain: Estimate, metric: str) -> str:
+    if gain.half_width is None:
+        return "one seed"
+    if abs(gain.mean) <= gain.half_width:
+        return "not told apart"
+    return "better" if (gain.mean > 0) == (metric in HIGHER_IS_BETTER) else "worse"
+
+
+def _chosen(chosen: list[dict[str, Any]]) -> Table:
+    fields = list(dict.fromkeys(field for choice in chosen for field in choice["settings"]))
+    rows: list[list[Entry | str]] = [
+        [choice["method"], where(choice), *(_short(choice["settings"].get(field, "–")) for field in fields)]
+        for choice in chosen
+    ]
+    return Table("Chosen settings", ["method", "study", *fields], rows)
+
+
+def _history(studies: list[dict[str, Any]]) -> Figure:
+    """Every trial, and the best so far; pruned ones at their last value, hollow."""
+    panels, spoken = [], []
+    for place in dict.fromkeys(where(study) for study in studies):
+        series: list[Series] = []
+        here = [study for study in studies if where(study) == place]
+        for study in here:
+            done = [row for row in study["trials"] if row["value"] is not None]
+            cut = [row for row in study["trials"] if row["state"] == "PRUNED" and row["steps"]]
+            better = max if study["maximise"] else min
+            best = [better(row["value"] for row in done[: i + 1]) for i in range(len(done))]
+            numbers = [float(row["number"]) for row in done]
+            method = study["method"]
+            series.append(Series(method, numbers, [row["value"] for row in done], line=False))
+            series.append(Series(method, numbers, best, markers=False))
+            last = [row["steps"][max(row["steps"], key=int)] for row in cut]
+            series.append(Series(method, [float(row["number"]) for row in cut], last, line=False, hollow=True))
+            if best:
+                spoken.append(f"{method}, {place}: from {done[0]['value']:.3f} to {best[-1]:.3f}")
+        metric = METRIC_NAMES.get(here[0]["metric"], here[0]["metric"])
+        panels.append(Panel(place, "trial", f"validation {metric}", series))
+    title = "History of the studies"
+    caption = "Points: finished trials; hollow: pruned ones, at their last value; lines: the best so far."
+    return Figure("tuning-history", title, f"{title}. {'; '.join(spoken)}.", panels, min(len(panels), 2), caption)
+
+
+def _importances(studies: list[dict[str, Any]]) -> Table:
+    fields = list(dict.fromkeys(field for study in studies for field in study["importances"]))
+    rows: list[list[Entry | str]] = [
+        [
+            study["method"],
+            where(study),
+            *(f"{study['importances'][field]:.0%}" if field in study["importances"] else "–" for field in fields),
+        ]
+        for study in studies
+    ]
+    title = "What mattered: share of each setting in what good trials have in common (PED-ANOVA; few trials, so rough)"
+    return Table(title, ["method", "study", *fields], rows)
+
+
+def _coordinates(studies: list[dict[str, Any]]) -> Figure:
+    """A line a finished trial, over its settings, each from the least to the most, and its value."""
+    panels = []
+    for study in studies:
+        done = [
+            row for row in study["trials"] if row["value"] is not None and len(row["values"]) == len(study["space"])
+        ]
+        done.sort(key=lambda row: row["value"], reverse=study["maximise"])
+        values = [row["value"] for row in done]
+        series = []
+        for place, row in enumerate(done):
+            heights = [_height(spec, row["values"][field]) for field, spec in study["space"].items()]
+            heights.append(_share(row["value"], min(values), max(values)))
+            labels = [f"{field} = {_short(row['values'][field])}" for field in study["space"]]
+            labels.append(f"trial {row['number']}: {row['value']:.4f}")
+            xs = [float(i + 1) for i in range(len(heights))]
+            series.append(Series(study["method"], xs, heights, labels=labels, markers=place < BEST_DRAWN))
+        names = [*(field.split(".")[1] for field in study["space"]), METRIC_NAMES.get(study["metric"], study["metric"])]
+        axis = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
+        if series:
+            panels.append(Panel(f"{study['method']}, {where(study)}", axis, "lowest to highest", series))
+    title = "Parallel coordinates"
+    alt = f"{title}: a line a finished trial; the tables above give the chosen settings and their values."
+    caption = f"A line a finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is."
+    return Figure("tuning-coordinates", title, alt, panels, min(max(len(panels), 1), 2), caption)
+
+
+def _height(spec: dict[str, Any], value: Any) -> float:
+    """0 at the lower end of the range, 1 at the upper."""
+    if "choices" in spec:
+        return _share(float(spec["choices"].index(value)), 0.0, float(max(len(spec["choices"]) - 1, 1)))
+    ends = (value, spec["low"], spec["high"])
+    return _share(*(math.log(end) for end in ends)) if spec.get("log") else _share(*ends)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else mean((0.0, 1.0))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,96 @@
+"""From a tuning to a sweep: what was chosen is read, checked, and applied to the cells it was chosen for."""
+
+from pathlib import Path
+
+import pytest
+
+from permlab.platform.commands.sweep import tuned_choices
+from permlab.platform.errors import ConfigError
+from permlab.platform.grid import SweepSettings
+from permlab.platform.plan import manifest_of
+from permlab.platform.settings import read_settings
+from permlab.platform.tuning.choice import Choice, read_choices, write_choices
+
+DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
+
+
+def choice(method: str, tuning: str = "first", **changes: object) -> Choice:
+    facts = {"dataset": DATA, "digest": manifest_of(DATA).digest, "method": method, "d": 3, "split_seed": 0}
+    found = {"study": f"{tuning}/{DATA}/{method}/d3", "trial": 7, "metric": "auc", "value": 0.9, "default": 0.8}
+    settings = {"train.learning_rate": {"sum": 0.01, "sort": 0.02}[method], "model.dropout": 0.1}
+    return Choice.model_validate(facts | found | {"settings": settings} | changes)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    from permlab.datasets.cache import build
+
+    build(DATA)
+    folder = tmp_path / "tunings" / "first"
+    folder.mkdir(parents=True)
+    write_choices([choice("sum"), choice("sort")], folder)
+    (tmp_path / "tunings" / "unfinished").mkdir()
+    return tmp_path
+
+
+def grid(runs: Path, *words: str) -> SweepSettings:
+    return read_settings(SweepSettings, [f"dataset={DATA}", "d=3", "method=[sum,sort]", f"runs={runs}", *words])
+
+
+def test_each_cell_gets_the_settings_of_its_own_study(runs: Path) -> None:
+    sweep = grid(runs, "tuned=first", "seed=[0,1]", "model.hidden=20")
+    cells = sweep.cells(tuned_choices(sweep))
+    assert [(cell.method, cell.seed, cell.train.learning_rate) for cell in cells] == [
+        ("sum", 0, 0.01),
+        ("sum", 1, 0.01),
+        ("sort", 0, 0.02),
+        ("sort", 1, 0.02),
+    ]
+    for cell in cells:
+        assert (cell.model.dropout, cell.model.hidden) == (0.1, 20)
+        assert cell.data.split_seed == 0 and cell.data.validation == 0  # trained on all but the tuning's holdout
+
+
+def test_a_study_a_file_and_a_tuning_name_the_same(runs: Path) -> None:
+    by_study = read_choices([f"first/{DATA}/sum/d3"], runs)
+    by_file = read_choices([str(runs / "tunings" / "first" / "tuned.yaml")], runs)
+    assert set(by_study) == {(DATA, "sum", 3)} and by_study.items() <= by_file.items()
+    assert by_file == read_choices(["first"], runs)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tuned=second"], "tuned=second: there is none; finished tunings in"),
+        (["tuned=unfinished"], "it has not finished; give its `permlab tune` again"),
+        (["tuned=first/x/sum/d3"], f"choose from first/{DATA}/sum/d3"),
+        (["tuned=[first,first]"], "is for the same cells; give one of them"),
+        (["tuned=first", "d=4"], "nothing was tuned for"),
+        (["tuned=first", "data.split_seed=1"], "the holdout would hold graphs that the tuning saw"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(runs: Path, words: list[str], says: str) -> None:
+    sweep = grid(runs, *words)
+    with pytest.raises(ConfigError) as error:
+        tuned_choices(sweep)
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_another_version_of_the_data_is_refused(runs: Path) -> None:
+    write_choices([choice("sum", digest="other"), choice("sort")], runs / "tunings" / "first")
+    with pytest.raises(ConfigError, match="was tuned on another version of"):
+        tuned_choices(grid(runs, "tuned=first"))
+
+
+def test_passwords_are_not_written_down(runs: Path) -> None:
+    from permlab.platform.sweep_folder import open_folder
+
+    url = "postgresql://me:secret@host/studies"
+    open_folder(runs / "sweeps" / "x", grid(runs, f"tune.storage={url}"), [])
+    written = "".join(path.read_text() for path in (runs / "sweeps" / "x").iterdir())
+    assert "secret" not in written and "me:***@host" in written
+
+
+def test_tune_and_tuned_exclude_each_other(runs: Path) -> None:
+    with pytest.raises(ConfigError, match=r"give tuned= .* or tune .*, not both"):
+        grid(runs, "tuned=first", "tune.trials=3")
