@@ -23,7 +23,7 @@ from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
 from permlab.platform.settings import describe, read_settings
 from permlab.platform.sweep_folder import close_folder, open_folder
-from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
+from permlab.platform.tuning.choice import FILE, STUDIES, best_of, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
 
@@ -174,13 +174,6 @@ def show(studies: list[dict[str, Any]]) -> None:
             lines.append(f"{study['study']}, trial {best['number']}: {chosen or 'the default settings'}")
     out.print(table)
     out.print("\n".join(["", *lines]), markup=False)
-
-
-def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
-    """The best finished trial of a study as studies.json tells it."""
-    rows = [row for row in study["trials"] if row["value"] is not None]
-    sign = -1 if study["maximise"] else 1
-    return min(rows, key=lambda row: (sign * row["value"], row["number"]), default=None)
 
 
 def _number(row: dict[str, Any] | None) -> str:

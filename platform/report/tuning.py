@@ -1,7 +1,6 @@
-"""What tuning found: how each study went, what mattered, and whether the chosen settings are better than the default."""
+"""What tuning found: how studies went, what mattered, and whether the chosen settings beat the default ones."""
 
 import math
-from statistics import mean
 from typing import Any
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
@@ -9,13 +8,14 @@ from permlab.platform.report.findings import Findings
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, StoredSweep
 from permlab.platform.report.tables import pretty
 from permlab.platform.results import Estimate
+from permlab.platform.tuning.choice import best_of
 
 HOW = (
     "Each (data set, method, d) was tuned by itself, with the same budget, on validation parts cut from the training "
-    "data; the holdout was not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of the "
-    "last evaluation, not of the best. The best of many noisy trials looks better than it is: the validation gain is "
-    "optimistic, the holdout tells. All seeds below hold out the same graphs, those that the trials never saw, so "
-    "intervals show the luck of weights and order, not of the split."
+    "data; the holdout was not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of "
+    "the last evaluation, not of the best. The best of many noisy trials looks better than it is: the gain on "
+    "validation is optimistic, the holdout tells. All seeds below hold out the same graphs, those that the trials "
+    "never saw, so intervals show the luck of weights and order, not of the split."
 )
 BEST_DRAWN = 3  # trials with markers among the parallel coordinates
 
@@ -34,12 +34,6 @@ def tuning_section(findings: Findings) -> Section | None:
 
 def where(study: dict[str, Any]) -> str:
     return f"{pretty(study['dataset'])}, d = {study['d']}"
-
-
-def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
-    rows = [row for row in study["trials"] if row["value"] is not None]
-    sign = -1 if study["maximise"] else 1
-    return min(rows, key=lambda row: (sign * row["value"], row["number"]), default=None)
 
 
 def _validation(studies: list[dict[str, Any]]) -> Table:
@@ -167,9 +161,8 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
     """A line a finished trial, over its settings, each from the least to the most, and its value."""
     panels = []
     for study in studies:
-        done = [
-            row for row in study["trials"] if row["value"] is not None and len(row["values"]) == len(study["space"])
-        ]
+        whole = [row for row in study["trials"] if len(row["values"]) == len(study["space"])]
+        done = [row for row in whole if row["value"] is not None]
         done.sort(key=lambda row: row["value"], reverse=study["maximise"])
         values = [row["value"] for row in done]
         series = []
@@ -199,7 +192,7 @@ def _height(spec: dict[str, Any], value: Any) -> float:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low) if high > low else mean((0.0, 1.0))
+    return (value - low) / (high - low) if high > low else 0.5
 
 
 def _short(value: Any) -> str:

@@ -54,6 +54,13 @@ def write_choices(choices: Iterable[Choice], folder: Path) -> None:
     (folder / FILE).write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
 
+def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
+    """The best finished trial of a study as studies.json tells it."""
+    rows = [row for row in study["trials"] if row["value"] is not None]
+    sign = -1 if study["maximise"] else 1
+    return min(rows, key=lambda row: (sign * row["value"], row["number"]), default=None)
+
+
 def read_choices(words: Iterable[str], runs: Path) -> dict[Kind, Choice]:
     """`words` are tunings, single studies of them (TUNING/dataset/method/d10), or files."""
     found: dict[Kind, Choice] = {}
