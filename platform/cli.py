@@ -13,6 +13,7 @@ from typing import NoReturn
 from permlab.datasets.errors import DataError
 from permlab.platform.console import err, out
 from permlab.platform.errors import ConfigError, RunError, RunStopped, StopNow
+from permlab.platform.secrets import masked_traceback
 from permlab.readouts.errors import ReadoutError
 
 VERBS = {
@@ -25,6 +26,7 @@ VERBS = {
     "status": "how sweeps stand",
     "report": "tables, figures and tests of a sweep, the paper's beside ours",
     "ui": "start the MLflow dashboard",
+    "doctor": "what is here, what is reachable, what is wrong and how to mend it",
     "predict": "score a data set with the weights of a finished run",
     "config": "show what can be set and what the values are",
     "deliver": "deliver to MLflow what runs recorded while it was down",
@@ -48,6 +50,7 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    sys.excepthook = masked_traceback
     if not words or words[0] in ("-h", "--help"):
         out.print(usage(), markup=False)
         return 0 if words else 2

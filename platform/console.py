@@ -16,13 +16,23 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+from permlab.platform.secrets import mask
+
+
+class MaskingConsole(Console):
+    """Text is printed without the passwords of the addresses in it."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(mask(thing) if isinstance(thing, str) else thing for thing in objects), **options)
+
+
+out = MaskingConsole(soft_wrap=True, highlight=False)
+err = MaskingConsole(stderr=True, soft_wrap=True, highlight=False)
 
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout, and nothing else."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.write(mask(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)) + "\n")
 
 
 @contextmanager

@@ -3,14 +3,18 @@
 The driver holds nothing that is not stored: killed and started again, it plans anew from what lies on disk.
 """
 
+import json
 import logging
+import math
 import os
 import shutil
 import socket
+import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +22,7 @@ from typing import Any, Self
 
 import ray
 from ray._private import ray_constants as constants
+from ray.autoscaler.sdk import request_resources
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from permlab.datasets.cache import build, folder_of
@@ -76,6 +81,15 @@ def cluster(address: str | None) -> Iterator[int]:
         ray.shutdown()
 
 
+def look() -> None:
+    """Print what the nodes of the cluster at RAY_ADDRESS have, as one line of JSON; the reason if it cannot be had."""
+    try:
+        with cluster(None):
+            sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
+    except ConfigError as error:
+        sys.exit(str(error))
+
+
 def _reach(address: str) -> None:
     """Fail soon and clearly if nothing listens there; Ray itself would try for long."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -103,6 +117,13 @@ def slots(resources: ResourceSettings) -> int:
             f"no node has as much: {'; '.join(sorted(set(best)))}"
         )
     return fit
+
+
+def ask(resources: ResourceSettings, cells: int) -> None:
+    """Tell an autoscaler, if there is one, how many cells are left to run."""
+    share = int(1 / resources.gpus + 1e-9) if 0 < resources.gpus < 1 else 1  # cells that share a GPU
+    bundle = {"CPU": math.ceil(share * resources.cpus), "GPU": math.ceil(share * resources.gpus)}
+    request_resources(bundles=[{name: count for name, count in bundle.items() if count}] * math.ceil(cells / share))
 
 
 def _execute(
@@ -165,7 +186,7 @@ class Tasks:
     """
 
     def __init__(self, sweep: SweepSettings) -> None:
-        resources = sweep.resources
+        self.resources = resources = sweep.resources
         self.task: Any = ray.remote(
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
@@ -177,6 +198,7 @@ class Tasks:
         self.runs = Path(sweep.runs).resolve()
         self.sentinel = f".shared-{uuid.uuid4().hex}"
         self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
+        self.next_count = 0.0
         self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (what the caller calls it, its folder)
 
     def __enter__(self) -> Self:
@@ -188,9 +210,21 @@ class Tasks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         (self.runs / self.sentinel).unlink(missing_ok=True)
+        with suppress(RayError, RuntimeError):  # the cluster may be gone
+            ask(self.resources, 0)
 
     def __len__(self) -> int:
         return len(self.under_way)
+
+    def count_nodes(self, left: int) -> None:
+        """Now and then: nodes come and go, and an autoscaler wants to know how many jobs are left."""
+        if time.monotonic() > self.next_count:
+            self.next_count = time.monotonic() + 5
+            ask(self.resources, left)
+            with suppress(ConfigError):  # none is left: wait for others
+                self.room = max(
+                    self.room, slots(self.resources)
+                )  # what a lost node ran is under way until Ray gives up
 
     def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
         """Hand a job to Ray; its files go to `folder` in the runs folder."""
@@ -233,7 +267,9 @@ def run_cells(
     stopping = False
     with Tasks(sweep) as tasks:
         while waiting or tasks:
-            while waiting and len(tasks) < 2 * tasks.room + 8:
+            tasks.count_nodes(len(waiting) + len(tasks))
+            # No more than there is room for: what waits at a node that is cut off would wait for minutes
+            while waiting and len(tasks) < tasks.room:
                 cell = waiting.pop()
                 tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
             for cell, outcome in tasks.ended():

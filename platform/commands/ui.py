@@ -25,8 +25,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     Path(args.runs).mkdir(parents=True, exist_ok=True)
     err.print(f"http://127.0.0.1:{args.port} (Ctrl-C ends it)", markup=False)
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", "127.0.0.1"]
-    process = subprocess.Popen([*command, "--port", str(args.port)], env=os.environ)
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port)]
+    store = {"MLFLOW_BACKEND_STORE_URI": uri}  # not among the command's words, which everybody may read
+    process = subprocess.Popen(command, env=os.environ | store)
     try:
         return process.wait()
     except KeyboardInterrupt:

@@ -1,0 +1,197 @@
+"""What `permlab doctor` looks at. Every look is bounded in time, and none starts anything."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPBasicAuthHandler as BasicAuth
+from urllib.request import HTTPPasswordMgrWithDefaultRealm, OpenerDirector, build_opener
+
+from permlab.datasets.cache import cache_root
+from permlab.datasets.errors import DataError
+from permlab.platform.secrets import mask
+from permlab.platform.tracking import tracking_uri
+
+OK, NOTE, BROKEN = "ok", "note", "broken"
+PATIENCE = 10  # seconds for an answer over the network
+PACKAGES = ("torch", "pytorch-lightning", "torch-geometric", "ray", "mlflow", "optuna", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, how it is, what was found, and how to mend it."""
+
+    name: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+def examine(runs: Path) -> Iterator[Finding]:
+    """All findings, the quick ones first."""
+    looks: list[Callable[[], Finding]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
+    for look in [*looks, lambda: _tracking(runs), _ray]:
+        yield look()
+
+
+def _versions() -> Finding:
+    found = [f"Python {platform.python_version()}"]
+    for name in ("permlab", *PACKAGES):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} –")
+    return Finding("versions", OK, ", ".join(found))
+
+
+def _requirements() -> Finding:
+    """Is everything installed that this PermLab asks for, in a version that it accepts?"""
+    from packaging.requirements import Requirement
+
+    try:
+        wanted = [Requirement(text) for text in requires("permlab") or []]
+    except PackageNotFoundError:
+        return Finding("requirements", NOTE, "PermLab runs from a folder and is not installed: not checked")
+    wanted = [need for need in wanted if need.marker is None or need.marker.evaluate({"extra": ""})]
+    wrong = []
+    for need in wanted:
+        try:
+            if not need.specifier.contains(version(need.name), prereleases=True):
+                wrong.append(f"{need} (found {version(need.name)})")
+        except PackageNotFoundError:
+            wrong.append(f"{need} (missing)")
+    if wrong:
+        return Finding("requirements", BROKEN, "; ".join(wrong), "install PermLab again: make test, or pip install .")
+    return Finding("requirements", OK, f"all {len(wanted)} met")
+
+
+def _accelerator() -> Finding:
+    cores = os.cpu_count() or 1
+    has_nvidia = Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
+    if not has_nvidia and platform.system() != "Darwin":
+        return Finding("accelerator", OK, f"none; {cores} CPU cores")
+    import torch
+
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        return Finding("accelerator", OK, f"CUDA {torch.version.cuda}: {', '.join(names)}; {cores} CPU cores")
+    if torch.backends.mps.is_available():
+        return Finding("accelerator", OK, f"MPS; {cores} CPU cores")
+    if has_nvidia:
+        mend = "check the driver with nvidia-smi; install a torch with CUDA if this one has none"
+        return Finding("accelerator", BROKEN, f"an NVIDIA GPU that torch {torch.__version__} cannot use", mend)
+    return Finding("accelerator", OK, f"none; {cores} CPU cores")
+
+
+def _cache() -> Finding:
+    try:
+        root = cache_root()
+    except DataError as error:
+        return Finding("cache", BROKEN, str(error), "set PERMLAB_CACHE to a folder of yours")
+    return _folder("cache", root, "set PERMLAB_CACHE to a folder of yours", len(list(root.glob("*/manifest.json"))))
+
+
+def _runs(runs: Path) -> Finding:
+    done = len(list(runs.glob("cells/*/result.json")))
+    return _folder("runs", runs, "name another folder with runs=DIR", done)
+
+
+def _folder(name: str, path: Path, mend: str, entries: int) -> Finding:
+    """Can it be written to, and how much is left on its disk?"""
+    there = next(parent for parent in (path, *path.resolve().parents) if parent.exists())
+    if not os.access(there, os.W_OK) or not there.is_dir():
+        return Finding(name, BROKEN, f"{path} cannot be written to", mend)
+    free = shutil.disk_usage(there).free / 1e9
+    what = {"cache": "data sets", "runs": "runs"}[name]
+    found = f"{path}: {entries} {what}, {free:.0f} GB free"
+    return Finding(name, NOTE if free < 2 else OK, found, f"little room left; {mend}" if free < 2 else "")
+
+
+def _tracking(runs: Path) -> Finding:
+    uri = tracking_uri(runs)
+    if uri.startswith("http"):
+        return _server(uri)
+    if uri.startswith("sqlite"):
+        there = Path(uri.removeprefix("sqlite:///")).exists()
+        return Finding("tracking", OK, f"{uri}{'' if there else ' (made by the first run)'}")
+    if uri.startswith("postgresql"):
+        return _database(uri)
+    mend = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"
+    return Finding("tracking", NOTE, f"{uri}: not looked into", mend)
+
+
+def _server(uri: str) -> Finding:
+    """An MLflow server: its version, and whether it lets us in."""
+    user = os.environ.get("MLFLOW_TRACKING_USERNAME", "")
+    opener = _opener(uri, user, os.environ.get("MLFLOW_TRACKING_PASSWORD", ""))
+    try:
+        with opener.open(f"{uri}/version", timeout=PATIENCE) as answer:
+            theirs = answer.read(100).decode(errors="replace").strip()
+        opener.open(f"{uri}/api/2.0/mlflow/experiments/search?max_results=1", timeout=PATIENCE).close()
+    except HTTPError as error:
+        if error.code in (401, 403):
+            mend = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            who = f"user {user}" if user else "anybody without a password"
+            return Finding("tracking", BROKEN, f"{uri} refuses {who} ({error.code} {error.reason})", mend)
+        return Finding("tracking", BROKEN, f"{uri} answers {error.code} {error.reason}", "is it an MLflow server?")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "start it, or set MLFLOW_TRACKING_URI")
+    ours = version("mlflow")
+    found = f"MLflow {theirs} at {uri}, as {user or 'anybody'}"
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        return Finding("tracking", NOTE, found, f"this machine has MLflow {ours}; use the same on both sides")
+    return Finding("tracking", OK, found)
+
+
+def _opener(uri: str, user: str, password: str) -> OpenerDirector:
+    passwords = HTTPPasswordMgrWithDefaultRealm()
+    if user:
+        passwords.add_password(None, uri, user, password)
+    return build_opener(BasicAuth(passwords))
+
+
+def _database(uri: str) -> Finding:
+    try:
+        import psycopg
+    except ImportError:
+        return Finding("tracking", BROKEN, "PostgreSQL's driver is missing", "pip install 'permlab[postgres]'")
+    try:
+        plain = "postgresql://" + uri.partition("://")[2]
+        with psycopg.connect(plain, connect_timeout=PATIENCE) as connection:
+            row = connection.execute("SELECT current_user, current_setting('server_version')").fetchone()
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split())[:200]
+        return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "check MLFLOW_TRACKING_URI")
+    user, theirs = row or ("?", "?")
+    return Finding("tracking", OK, f"PostgreSQL {theirs} at {uri}, as {user}")
+
+
+def _ray() -> Finding:
+    address = os.environ.get("RAY_ADDRESS")
+    if not address:
+        return Finding("ray", OK, f"no cluster (RAY_ADDRESS is not set): a sweep uses the {os.cpu_count()} cores here")
+    # In a process of its own: Ray has no time limit for a cluster that accepts connections and says nothing.
+    code = "from permlab.platform.sweep import look; look()"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=6 * PATIENCE)
+    except subprocess.TimeoutExpired:
+        return Finding("ray", BROKEN, f"{address} does not answer", "is it a Ray head of this version of Ray?")
+    if done.returncode:
+        reason = mask(done.stderr.strip().splitlines()[-1]) if done.stderr.strip() else "no answer"
+        mend = "check RAY_ADDRESS; with a token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+        return Finding("ray", BROKEN, reason, mend)
+    nodes: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
+    found = f"{address}: {len(nodes)} node{'s' * (len(nodes) > 1)}, {cpus:g} CPUs, {gpus:g} GPUs"
+    if len(nodes) > 1 and not os.environ.get("MLFLOW_TRACKING_URI"):
+        return Finding("ray", BROKEN, found, "several nodes need a tracking server: set MLFLOW_TRACKING_URI")
+    return Finding("ray", OK, found)

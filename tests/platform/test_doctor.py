@@ -1,0 +1,106 @@
+"""`permlab doctor` finds what is wrong, says how to mend it, and waits for nobody."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def findings(permlab) -> tuple[int, dict[str, dict[str, str]]]:
+    code, out, _ = permlab("doctor", "--json")
+    document = json.loads(out)
+    assert document["ok"] == (code == 0)
+    return code, {finding["name"]: finding for finding in document["findings"]}
+
+
+def test_a_healthy_machine(permlab, cache: Path) -> None:
+    code, found = findings(permlab)
+    assert code == 0 and {finding["state"] for finding in found.values()} <= {"ok", "note"}
+    assert f"ray {version('ray')}" in found["versions"]["found"]
+    assert str(cache) in found["cache"]["found"] and "CPU cores" in found["accelerator"]["found"]
+    code, out, err = permlab("doctor")
+    assert code == 0 and err == "" and len(out.splitlines()) <= 24, "more than a screen"
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, dict[str, object]]]:
+    """Something that answers as an MLflow server with basic authentication does; `state` says what."""
+    state: dict[str, object] = {"version": version("mlflow"), "authorization": None}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            wanted = state["authorization"]
+            known = wanted is None or self.headers.get("Authorization") == wanted or self.path == "/version"
+            self.send_response(200 if known else 401)
+            if not known:
+                self.send_header("WWW-Authenticate", 'Basic realm="mlflow"')
+            self.end_headers()
+            self.wfile.write(str(state["version"]).encode())
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    http = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http.server_port}", state
+    http.shutdown()
+    http.server_close()
+
+
+def test_the_tracking_server(permlab, server, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, state = server
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert findings(permlab)[1]["tracking"]["found"] == f"MLflow {version('mlflow')} at {uri}, as anybody"
+    state["authorization"] = "Basic bWU6cmlnaHQ="  # me:right
+    code, found = findings(permlab)
+    assert code == 1 and "refuses anybody without a password" in found["tracking"]["found"]
+    assert "MLFLOW_TRACKING_PASSWORD" in found["tracking"]["mend"]
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "wrong")
+    code, found = findings(permlab)
+    assert code == 1 and "refuses user me" in found["tracking"]["found"]
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "right")
+    code, found = findings(permlab)
+    assert code == 0 and found["tracking"]["found"].endswith("as me")
+    state["version"] = "2.1.0"
+    assert "use the same on both sides" in findings(permlab)[1]["tracking"]["mend"]
+
+
+def test_nobody_is_there(permlab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    code, found = findings(permlab)
+    assert code == 1
+    assert "cannot be reached" in found["tracking"]["found"] and "start it" in found["tracking"]["mend"]
+    assert found["ray"]["found"] == "no Ray cluster at 127.0.0.1:1: Connection refused"
+    assert "RAY_AUTH_TOKEN_PATH" in found["ray"]["mend"]
+    code, out, _ = permlab("doctor")
+    assert code == 1 and "→ start it" in out
+
+
+def test_a_server_that_says_nothing(permlab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("permlab.platform.doctor.PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        code, found = findings(permlab)
+    assert code == 1 and "timed out" in found["tracking"]["found"]
+
+
+def test_folders_that_cannot_be_written_to(permlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PERMLAB_CACHE", str(tmp_path / "file" / "cache"))
+    code, found = findings(permlab)
+    assert code == 1 and "cannot be written to" in found["cache"]["found"]
+    assert "PERMLAB_CACHE" in found["cache"]["mend"]
