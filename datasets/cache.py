@@ -16,7 +16,7 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from permlab.datasets.catalogue import DatasetName, parse_name
-from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import (
     FILE_NAME,
     FORMAT,
@@ -28,16 +28,15 @@ from permlab.datasets.manifest import (
     rebuild_hint,
 )
 from permlab.datasets.molecules import GUARD
+from permlab.datasets.remote import RemoteFolder, remote_address
 from permlab.datasets.sources.base import Progress, file_digest
 from permlab.datasets.writer import ShardWriter
 
 
 def cache_root() -> Path:
-    """`PERMLAB_CACHE`, or `~/.cache/permlab`."""
-    root = os.environ.get("PERMLAB_CACHE") or "~/.cache/permlab"
-    if "://" in root:
-        raise DataUsageError(f"PERMLAB_CACHE={root} is not a local folder; object storage is not supported yet")
-    return Path(root).expanduser()
+    """`PERMLAB_CACHE`, or `~/.cache/permlab`; with a cache on object storage, where its local copies are."""
+    variable = "PERMLAB_LOCAL_CACHE" if remote_address() else "PERMLAB_CACHE"
+    return Path(os.environ.get(variable) or "~/.cache/permlab").expanduser()
 
 
 def folder_of(name: DatasetName) -> Path:
@@ -64,9 +63,15 @@ def build(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.parent / f".{folder.name}.lock", lambda: note(f"waiting: {name.text} is being built")):
-            if not force and (built := _current(name, folder)):
-                return built
-            return _build(name, folder, progress, download)
+            remote = RemoteFolder.of(name.folder)
+            built = None if force else _current(name, folder)
+            if remote and not built and not force and remote.download(folder, name.text, download):
+                built = _current(name, folder)
+            if not built:
+                built = _build(name, folder, progress, download)
+            if remote and remote.digest() != built.digest:
+                remote.upload(folder, built, download)
+            return built
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise DataError(
@@ -80,6 +85,18 @@ def build(
                 f"cannot write to {where} ({os.strerror(error.errno).lower()}); set PERMLAB_CACHE to a folder of yours"
             ) from None
         raise
+
+
+def fetch(name: DatasetName) -> Path:
+    """The data set's folder; what lies on object storage alone is copied there first."""
+    folder = folder_of(name)
+    remote = None if (folder / FILE_NAME).exists() else RemoteFolder.of(name.folder)
+    if remote:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / f".{folder.name}.lock"):
+            if not (folder / FILE_NAME).exists():
+                remote.download(folder, name.text, _silent)
+    return folder
 
 
 def ensure(text: str, **options: Any) -> None:
@@ -170,7 +187,7 @@ def _digest_of_zip(workspace: Path) -> str:
 def verify(text: str, progress: Progress = _silent) -> Manifest:
     """Compare every file with its digest; the first that differs is named."""
     name = parse_name(text)
-    folder = folder_of(name)
+    folder = fetch(name)
     manifest = read_manifest(folder, name.text)
     total = sum(entry.bytes for entry in manifest.files)
     done = 0

@@ -8,7 +8,7 @@ import pyarrow as pa
 import torch
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.cache import ensure, folder_of
+from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
@@ -37,7 +37,7 @@ class GraphStore:
         parsed = parse_name(name)
         if build_missing:
             ensure(parsed.text)
-        folder = folder_of(parsed)
+        folder = fetch(parsed)
         return cls(folder, read_manifest(folder, parsed.text))
 
     def __len__(self) -> int:

@@ -29,6 +29,7 @@ from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import read_manifest
+from permlab.datasets.remote import remote_address
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.grid import ResourceSettings, SweepSettings
 from permlab.platform.plan import Cell
@@ -163,7 +164,7 @@ def _receive(dataset: str, data: list[Any], digest: str) -> None:
             return
     except DataError:
         pass
-    if not data:
+    if not data or remote_address():
         build(dataset)
         return
     from filelock import FileLock

@@ -45,7 +45,7 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     if chosen:
         tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
     run = parent.info
-    return StoredSweep(name, run.status, uri, run.run_id, parent.data.params, cells, histories, tuning=tuning)
+    return StoredSweep(name, run.status, mask(uri), run.run_id, parent.data.params, cells, histories, tuning=tuning)
 
 
 def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:

@@ -7,7 +7,8 @@
   permlab data path NAME               where it lies
 
 Parameters are part of the name: `permlab data build qm9 limit=5000` builds `qm9,limit=5000`.
-The cache is in PERMLAB_CACHE (default ~/.cache/permlab); TU archives are looked for in PERMLAB_MIRROR first.
+The cache is in PERMLAB_CACHE (default ~/.cache/permlab), which may be on object storage (s3://bucket/folder): then this
+machine keeps copies in PERMLAB_LOCAL_CACHE. TU archives are looked for in PERMLAB_MIRROR first.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from permlab.datasets.cache import cache_root, folder_of, verify
+from permlab.datasets.cache import cache_root, fetch, folder_of, verify
 from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import Manifest, open_array, read_manifest
@@ -141,7 +142,7 @@ def _verify(name: str, args: argparse.Namespace) -> int:
 
 def _path(name: str, args: argparse.Namespace) -> int:
     parsed = parse_name(name)
-    read_manifest(folder_of(parsed), parsed.text)
+    read_manifest(fetch(parsed), parsed.text)
     if args.json:
         print_json({"name": parsed.text, "path": str(folder_of(parsed))})
     else:
@@ -151,7 +152,7 @@ def _path(name: str, args: argparse.Namespace) -> int:
 
 def _info(name: str, args: argparse.Namespace) -> int:
     parsed = parse_name(name)
-    folder = folder_of(parsed)
+    folder = fetch(parsed)
     manifest = read_manifest(folder, parsed.text)
     node_ptr, y, group = (open_array(folder, array, parsed.text) for array in ("node_ptr", "y", "group"))
     sizes = np.diff(node_ptr)

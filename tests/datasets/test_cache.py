@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from permlab.datasets.cache import build, verify
-from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import CacheBroken, CacheMissing
 from permlab.datasets.store import GraphStore
 
@@ -177,10 +177,4 @@ def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("PERMLAB_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match="cannot write to .*file"):
-        build(SMALL)
-
-
-def test_cache_on_object_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERMLAB_CACHE", "s3://bucket/cache")
-    with pytest.raises(DataUsageError, match="not a local folder"):
         build(SMALL)

@@ -1,6 +1,7 @@
 """A sweep as a Ray job on the whole stack, with faults, against the same sweep without any of it."""
 
 import base64
+import json
 import secrets
 import subprocess
 import sys
@@ -125,6 +126,18 @@ def test_who_may_read_runs(stack, user: str, password: str, host: str, code: int
             assert answer.status == code
     except HTTPError as error:
         assert error.code == code
+
+
+def test_the_doctor_finds_it_all(stack, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "permlab.platform.cli", "doctor", "--json"]
+    environment = stack.environment
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    found = {finding["name"]: finding["found"] for finding in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 0, done.stdout
+    assert found["tracking"].endswith("as permlab") and "CPUs, 0 GPUs" in found["ray"]
+    environment["MLFLOW_TRACKING_PASSWORD"] = "wrong"
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "refuses user permlab" in done.stdout
 
 
 def test_the_database_asks_for_its_password(stack) -> None:
