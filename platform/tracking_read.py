@@ -13,6 +13,7 @@ from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.histories import evaluated, read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.report.stored import StoredSweep, StoredTuning
+from permlab.platform.secrets import mask
 from permlab.platform.tracking import connect, tracking_uri
 from permlab.platform.tuning.choice import FILE as CHOSEN
 from permlab.platform.tuning.choice import STUDIES, baseline_name
