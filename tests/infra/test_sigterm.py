@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
+def session(leader: int) -> list[psutil.Process]:
+    """The processes of a session, those of Ray among them."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError):
+            if os.getsid(process.pid) == leader:
+                found.append(process)
+    return found
+
+
 def metrics(runs: Path) -> dict[str, Any]:
     found = {path.parent.name: read_json(path) for path in runs.glob("cells/*/result.json")}
     return {key: result["metrics"] for key, result in found.items() if result["status"] == "FINISHED"}
@@ -40,6 +51,9 @@ def test_the_next_job_goes_on_where_sigterm_found_this_one(one_ray, wait_for, tm
     runs = tmp_path / "runs"
     job = start(tmp_path)
     wait_for(lambda: sum(len(read_history(f.parent)) for f in runs.glob("cells/*/history.jsonl")) > 20, job)
+    ours = {process.pid for process in session(job.pid)}
+    listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
+    assert listening and {c.laddr.ip for c in listening} <= {"127.0.0.1", "::ffff:127.0.0.1"}, "open beyond loopback"
     job.send_signal(signal.SIGTERM)
     try:
         _, err = job.communicate(timeout=NOTICE)
@@ -47,12 +61,9 @@ def test_the_next_job_goes_on_where_sigterm_found_this_one(one_ray, wait_for, tm
     except subprocess.TimeoutExpired:
         pass
     finally:
-        for process in psutil.process_iter():
-            try:
-                if os.getsid(process.pid) == job.pid:
-                    process.kill()
-            except (ProcessLookupError, psutil.NoSuchProcess):
-                pass
+        for process in session(job.pid):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         job.communicate()
     saved = list(runs.glob("cells/*/checkpoint.pt"))
     assert saved and len(metrics(runs)) < 4
