@@ -223,9 +223,8 @@ class Tasks:
             self.next_count = time.monotonic() + 5
             ask(self.resources, left)
             with suppress(ConfigError):  # none is left: wait for others
-                self.room = max(
-                    self.room, slots(self.resources)
-                )  # what a lost node ran is under way until Ray gives up
+                # Never less: what a lost node ran counts as under way until Ray gives it up
+                self.room = max(self.room, slots(self.resources))
 
     def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
         """Hand a job to Ray; its files go to `folder` in the runs folder."""
