@@ -59,7 +59,7 @@ def _same_loss(plain: Worker, run: dict[str, Any]) -> dict[str, Any]:
     if not found["difference"] < TOLERANCE and run["method"] != "sort":
         losses = f"{found['loss']} and {found['plain_loss']}"
         raise RunError(f"{run['dataset']} {run['method']} d={run['d']}: the losses at the same weights are {losses}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _cell(
