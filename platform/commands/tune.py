@@ -27,6 +27,8 @@ from permlab.platform.tuning.choice import FILE, STUDIES, best_of, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
 
+WIDTH = 120  # columns that the table takes also where nobody says how wide a line is
+
 
 class TuningSettings(SweepSettings):
     """A sweep's settings; `tune` is always there."""
@@ -172,7 +174,7 @@ def show(studies: list[dict[str, Any]]) -> None:
         if best:
             chosen = " ".join(f"{key}={_short(value)}" for key, value in best["values"].items())
             lines.append(f"{study['study']}, trial {best['number']}: {chosen or 'the default settings'}")
-    out.print(table)
+    out.print(table, width=max(out.width, WIDTH))
     out.print("\n".join(["", *lines]), markup=False)
 
 
