@@ -151,7 +151,7 @@
               x1: px, x2: px, stroke: style.colour, opacity: 0.6, y1: within(y(series.low[i]), box.top, box.bottom),
               y2: within(y(series.high[i]), box.top, box.bottom),
             });
-          marker(group, style, px, py);
+          marker(group, style, px, py, series.hollow);
         }
         points.push({ x: px, y: py, method: series.method, text: tell(panel, series, i) });
       });

@@ -52,9 +52,11 @@ def _draw_xy(axis: Any, panel: Panel, x_range: Range, y_range: Range) -> None:
     for series in panel.series:
         style = style_of(series.method)
         look: dict[str, Any] = {"color": style.colour, "linewidth": 1.4}
-        look["linestyle"] = (0, style.dash) if style.dash else "-"
+        look["linestyle"] = "none" if not series.line else (0, style.dash) if style.dash else "-"
         if series.markers:
             look |= {"marker": MARKERS[style.marker], "markersize": 4}
+        if series.hollow:
+            look["markerfacecolor"] = "none"
         axis.plot(series.x, series.y, **look)
         if series.low and not series.markers:
             axis.fill_between(series.x, series.low, series.high, color=style.colour, alpha=0.15, linewidth=0)

@@ -159,7 +159,7 @@ def _importances(studies: list[dict[str, Any]]) -> Table:
 
 def _coordinates(studies: list[dict[str, Any]]) -> Figure:
     """A line a finished trial, over its settings, each from the least to the most, and its value."""
-    panels = []
+    panels, axes = [], {}
     for study in studies:
         whole = [row for row in study["trials"] if len(row["values"]) == len(study["space"])]
         done = [row for row in whole if row["value"] is not None]
@@ -173,13 +173,17 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
             labels.append(f"trial {row['number']}: {row['value']:.4f}")
             xs = [float(i + 1) for i in range(len(heights))]
             series.append(Series(study["method"], xs, heights, labels=labels, markers=place < BEST_DRAWN))
-        names = [*(field.split(".")[1] for field in study["space"]), METRIC_NAMES.get(study["metric"], study["metric"])]
-        axis = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
         if series:
-            panels.append(Panel(f"{study['method']}, {where(study)}", axis, "lowest to highest", series))
+            names = [*study["space"], METRIC_NAMES.get(study["metric"], study["metric"])]
+            axes[study["method"]] = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
+            panels.append(Panel(f"{study['method']}, {where(study)}", "axis", "lowest to highest", series))
     title = "Parallel coordinates"
     alt = f"{title}: a line a finished trial; the tables above give the chosen settings and their values."
-    caption = f"A line a finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is."
+    named = [f"{', '.join(m for m in axes if axes[m] == text)}: {text}" for text in dict.fromkeys(axes.values())]
+    caption = (
+        f"A line a finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is. "
+        f"Axes of {'; '.join(named)}."
+    )
     return Figure("tuning-coordinates", title, alt, panels, min(max(len(panels), 1), 2), caption)
 
 
