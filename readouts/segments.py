@@ -40,7 +40,7 @@ class _SegmentSum(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         ptr, weights = ctx.saved_tensors
         rows = grad.index_select(0, segment_ids(ptr))
-        return rows if weights is None else rows * weights[:, None], None, None
+        return rows if weights is None else rows.mul_(weights[:, None]), None, None
 
 
 def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
