@@ -42,9 +42,10 @@ def test_both_sorts_give_one_permutation(n: int) -> None:
 
 
 def test_graphs_of_every_size_class_at_once() -> None:
-    sizes = torch.tensor([1, 31, 32, 33, 0, 64, 65, 257, 1000, 2])
+    sizes = torch.tensor([1, 31, 32, 33, 0, 64, 65, 257, 1000, 2, 1025, 3000])
     columns = torch.randn(3, int(sizes.sum()), generator=torch.Generator().manual_seed(0))
     columns[0, ::7], columns[1, ::5] = float("inf"), float("-inf")
+    columns[2] = columns[2].round() + 0.0  # many ties, none between 0 and −0
     assert torch.equal(descending_order(columns, sizes), descending_order(columns.double(), sizes))
 
 
