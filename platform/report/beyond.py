@@ -58,8 +58,8 @@ def gap_figure(findings: Findings, dataset: str) -> Figure | None:
                 Series(method, [estimate.mean], [0.0], [estimate.mean - half], [estimate.mean + half], line=False)
             )
             spoken.append(f"{method} {estimate.mean:+.3f}" + (f" at d = {d}" if method == loss.columns[-1] else ""))
-        label = METRIC_NAMES.get(metric or "", metric)
-        panels.append(Panel(f"d = {d}", f"{label} lost", "", series, "rows", zero_line=True))
+        label = f"{METRIC_NAMES.get(metric or '', metric)} {'lost' if metric in HIGHER_IS_BETTER else 'added'}"
+        panels.append(Panel(f"d = {d}", label, "", series, "rows", zero_line=True))
     if not panels:
         return None
     title = f"{pretty(dataset)}: what permuted nodes cost"

@@ -25,7 +25,7 @@
   function show(value) {
     if (value === null) return "–";
     const size = Math.abs(value);
-    if (value !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(1).replace("e+", "e");
+    if (value !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(1).replace("e+", "e").replace(".0e", "e");
     return String(+value.toPrecision(4));
   }
 
@@ -56,7 +56,7 @@
   }
 
   function axisX(svg, panel, x, box) {
-    for (const value of ticks(panel.x_range, Math.max(2, Math.floor((box.right - box.left) / 60)), panel.x_log)) {
+    for (const value of ticks(panel.x_range, Math.max(3, Math.floor((box.right - box.left) / 60)), panel.x_log)) {
       add(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
       add(svg, "text", { x: x(value), y: box.bottom + 14, "text-anchor": "middle" }, show(value));
     }

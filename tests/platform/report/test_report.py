@@ -142,3 +142,20 @@ def test_the_speed_is_shown_where_it_was_measured(
     assert "sum on proteins_full at d = 10: 10.0×" in page
     assert "| sum | 10 | 2.0 | 20.0 | 10.0× | 25% | 12% |" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "figures" / "speed.png").exists()
+
+
+def test_a_server_lost_meanwhile_costs_only_the_copy(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
+    from permlab.platform.report import write
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    place = write._place
+
+    def lose(uri: str) -> str:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+        return place(uri)
+
+    monkeypatch.setattr(write, "_place", lose)
+    code, _, err = permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))
+    assert code == 0 and (tmp_path / "report.html").exists()
+    assert "the report is written but not in MLflow" in err and "Traceback" not in err
