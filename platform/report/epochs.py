@@ -14,7 +14,7 @@ POINTS = 100  # of a curve, at most
 def epochs_section(findings: Findings) -> Section:
     sweep = findings.sweep
     blocks: list[Block] = []
-    for dataset in sweep.datasets:
+    for dataset in sweep.datasets if len(sweep.histories) else ():
         curves = mean_curves(findings, dataset)
         for metric in sweep.metrics(dataset):
             figure = _figure(findings, dataset, metric, curves)
