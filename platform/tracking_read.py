@@ -52,7 +52,9 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
 def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
     """Log the report's files to the sweep's parent run, where MLflow shows them."""
     with _one_line(sweep.store):
-        connect(runs).log_artifacts(sweep.run_id, str(folder), "report")
+        client = connect(runs)
+        client.log_artifacts(sweep.run_id, str(folder), "report")
+        client.set_tag(sweep.run_id, "permlab.report", "report/report.html")
 
 
 @contextmanager

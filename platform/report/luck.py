@@ -10,7 +10,8 @@ HOW = (
     "Seeds are paired: the same seed gives every method the same split and the same order of the data. The splits of "
     "two seeds overlap, so their results are not independent; the paired t-test is corrected for that as Nadeau and "
     "Bengio (2003) propose (variance times 1/n + n_test/n_train), and for the number of pairs by Holm. "
-    "Effect size: Hedges' g of the paired differences."
+    "Effect size: Hedges' g of the paired differences. The intervals of the tables are not corrected: they say how far "
+    "the mean over seeds can be trusted on this data set."
 )
 RANKS = (
     "Ranks over blocks (data set, d, seed), by Friedman's test with Iman and Davenport's F; methods whose mean ranks "
