@@ -68,6 +68,6 @@ def locate(run: str, runs: Path) -> Path:
         return found[0].parent
     if len(found) > 1:
         raise RunError(f"{run} is the beginning of {len(found)} runs; give more of the key")
-    from permlab.platform.tracking import download_artifacts
+    from permlab.platform.tracking_read import download_artifacts
 
     return download_artifacts(run, runs)

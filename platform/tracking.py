@@ -348,19 +348,6 @@ def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:
     return waiting
 
 
-def download_artifacts(run_id: str, runs: Path) -> Path:
-    """The artifacts of an MLflow run in a local folder."""
-    from permlab.platform.errors import RunError
-
-    try:
-        client = connect(runs)
-        client.get_run(run_id)
-        return Path(client.download_artifacts(run_id, ""))
-    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
-        reason = str(error).splitlines()[0][:200]
-        raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
-
-
 def follow(folder: Path) -> None:
     """Deliver a run or a sweep while it is under way; if its process dies, mark what was running as killed.
 

@@ -49,6 +49,17 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     return StoredSweep(name, run.status, mask(uri), run.run_id, parent.data.params, cells, histories, tuning=tuning)
 
 
+def download_artifacts(run_id: str, runs: Path) -> Path:
+    """The artifacts of an MLflow run in a local folder."""
+    try:
+        client = connect(runs)
+        client.get_run(run_id)
+        return Path(client.download_artifacts(run_id, ""))
+    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
+        reason = str(error).splitlines()[0][:200]
+        raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
+
+
 def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
     """Log the report's files to the sweep's parent run, where MLflow shows them."""
     with _one_line(sweep.store):

@@ -67,7 +67,6 @@ class TuneProgress:
     """How a tuning stands: trials that ended here."""
 
     finished: int = 0
-    pruned: int = 0
     running: int = 0
     failed: int = 0
     events: list[str] = field(default_factory=list)
@@ -179,7 +178,6 @@ class Driver:
             state, value = "PRUNED", None
             study.prune(number, result["epochs"], result["seconds"])
             progress.finished += 1
-            progress.pruned += 1
             progress.events.append(f"{tuned.label} trial {number} pruned after {result['epochs']} epochs")
         elif status == "FINISHED":
             study.complete(number, value, result["epochs"], result["seconds"])

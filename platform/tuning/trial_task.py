@@ -33,10 +33,6 @@ class TrialJob(Settings):
     def dataset(self) -> str:
         return self.settings.dataset
 
-    @property
-    def steps(self) -> int:
-        return self.settings.train.epochs * len(self.seeds)
-
 
 def run_trial(job: TrialJob) -> dict[str, Any]:
     """Run the seeds one behind the other, and report after every evaluation.
