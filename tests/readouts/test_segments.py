@@ -72,6 +72,16 @@ def test_sums_padding_and_ids() -> None:
     assert flat_padded(x, ptr, 3).tolist() == padded
 
 
+def test_equal_sums_tie_in_any_order_of_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(900, 3, generator=generator)
+    orders = torch.cat([torch.randperm(900, generator=generator) for _ in range(20)])
+    with torch.no_grad():
+        sums = segment_sum(x[orders], pointers([900] * 20))
+    assert (sums == sums[0]).all()
+    torch.testing.assert_close(sums[0], segment_sum(x, pointers([900]))[0], atol=1e-4, rtol=1e-5)
+
+
 def test_second_derivatives_pass_through_the_sort() -> None:
     columns = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     ptr = pointers([2, 3])
