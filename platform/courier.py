@@ -1,5 +1,6 @@
 """Sends a courier after a run or a sweep, and waits for it in the end. Knows nothing of MLflow itself."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ def send_courier(folder: Path) -> subprocess.Popen[str]:
     It stays in our session: in one of its own, Linux would give it as much of a core as the training. It ignores the
     signals that are meant for the training, and delivers the end of it.
     """
-    command = [sys.executable, "-m", "permlab.platform.tracking", str(folder)]
+    command = [sys.executable, "-m", "permlab.platform.tracking", str(folder), str(os.getpid())]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 

@@ -50,7 +50,7 @@ class Record:
     def forget(self) -> None:
         """As if it had never run; what MLflow has of it stays there."""
         for path in self.folder.glob("*.*"):
-            if path.name != ".lock":
+            if not path.name.endswith("lock"):
                 path.unlink(missing_ok=True)
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
 """MLflow: delivers what runs and sweeps wrote to disk. The only file that knows MLflow.
 
 Delivery is idempotent and resumes where it stopped; `delivered-*.json` beside a run says how far it came. A courier
-(`python -m permlab.platform.tracking FOLDER`) delivers from a process of its own while a run or a sweep is under way:
-no server, slow or dead, can hold the training up, and an SQLite store has one writer a sweep.
+(`python -m permlab.platform.tracking FOLDER PID`) delivers from a process of its own while a run or a sweep, whose
+process PID is, is under way: no server, slow or dead, can hold the training up, and an SQLite store has one writer.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from permlab.platform.curves import draw_curves
 from permlab.platform.histories import gather, read_history
@@ -348,14 +350,18 @@ def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:
     return waiting
 
 
-def follow(folder: Path) -> None:
-    """Deliver a run or a sweep while it is under way; if its process dies, mark what was running as killed.
+def follow(folder: Path, parent: int) -> None:
+    """Deliver a run or a sweep while it is under way; if its process `parent` dies, mark what was running as killed.
 
     A server that cannot be reached is tried again as long as there is something to wait for, and for a while
-    afterwards if it has answered before.
+    afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits.
     """
-    parent = os.getppid()
     client = connect(folder.parent.parent)
+    with FileLock(folder / ".delivery.lock"):
+        _follow(folder, parent, client)
+
+
+def _follow(folder: Path, parent: int, client: Any) -> None:
     kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
     delivery = kind(folder, client)
     ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
@@ -392,4 +398,4 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
     os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first
-    follow(Path(sys.argv[1]))
+    follow(Path(sys.argv[1]), int(sys.argv[2]))

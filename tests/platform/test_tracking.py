@@ -15,8 +15,12 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from permlab.datasets.store import GraphStore
+from permlab.platform.config import RunSettings
 from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
+from permlab.platform.record import Record
+from permlab.platform.settings import read_settings
 from permlab.platform.tracking import connect
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
@@ -168,6 +172,21 @@ def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) 
     assert sorted(steps) == list(range(1, 121))
 
 
+def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) -> None:
+    """It takes seconds to start; a run may be killed, and begun again, in the meantime."""
+    words = [DATA, "threads=1", f"runs={tmp_path / 'runs'}"]
+    settings = read_settings(RunSettings, words)
+    record = Record(settings, GraphStore.open(settings.dataset, build_missing=True).manifest)
+    record.folder.mkdir(parents=True)
+    record.start()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    courier = [sys.executable, "-m", "permlab.platform.tracking", str(record.folder), str(dead.pid)]
+    done = subprocess.run(courier, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
+
+
 def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
     words = ("train", DATA, "train.epochs=1000000", "train.checkpoint_every=1000000", "threads=1")
     process = start(tmp_path, *words)
@@ -244,8 +263,6 @@ def _wait_for(url: str, seconds: float = 90) -> None:
 def test_the_last_epoch_is_told_when_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A courier that looks while the final evaluation runs must not miss its metrics."""
     from permlab.platform.cell import run_cell
-    from permlab.platform.config import RunSettings
-    from permlab.platform.settings import read_settings
     from permlab.platform.tracking import CellDelivery
     from permlab.tasks.modules import GraphTask
 
