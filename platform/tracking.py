@@ -20,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from permlab.platform.curves import draw_curves
+from permlab.platform.curves import draw_curves, ready_curves
 from permlab.platform.histories import gather, read_history
 from permlab.platform.json_files import read_json, write_json
 
@@ -364,6 +364,7 @@ def follow(folder: Path, parent: int) -> None:
 def _follow(folder: Path, parent: int, client: Any) -> None:
     kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
     delivery = kind(folder, client)
+    ready_curves()
     ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
 
     def over() -> bool:
