@@ -14,15 +14,15 @@ from permlab.platform.json_files import read_json
 
 # Microseconds a node and epoch, fixed and times d, measured on one core; a first guess until cells have been timed.
 COST = {
-    "sum": (2.1, 0.02),
-    "kernels": (4.0, 0.02),
-    "set2set": (6.0, 0.05),
-    "identity": (1.5, 0.30),
-    "augment": (1.5, 0.30),
-    "sort": (1.5, 0.35),
-    "ordering": (1.0, 0.40),
+    "sum": (1.1, 0.001),
+    "kernels": (1.5, 0.018),
+    "set2set": (1.5, 0.021),
+    "identity": (1.2, 0.066),
+    "augment": (1.1, 0.058),
+    "sort": (1.5, 0.070),
+    "ordering": (1.5, 0.087),
 }
-OTHER_COST = (5.0, 0.5)
+OTHER_COST = (3.0, 0.2)
 
 
 @dataclass
