@@ -50,8 +50,12 @@
     }
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
-    const step = power * [1, 2, 5, 10].find((s) => s * power >= raw);
-    for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
+    const sizes = [1, 2, 5, 10];
+    for (let size = sizes.findIndex((s) => s * power >= raw); size >= 0 && found.length < 2; size--) {
+      const step = power * sizes[size]; // one tick says nothing: then a finer step
+      found.length = 0;
+      for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
+    }
     return found;
   }
 
