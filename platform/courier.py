@@ -18,7 +18,7 @@ def send_courier(folder: Path) -> subprocess.Popen[str]:
     It stays in our session: in one of its own, Linux would give it as much of a core as the training. It ignores the
     signals that are meant for the training, and delivers the end of it.
     """
-    command = [sys.executable, "-m", "permlab.platform.tracking", str(folder), str(os.getpid())]
+    command = [sys.executable, "-m", "permlab.platform.follow", str(folder), str(os.getpid())]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 

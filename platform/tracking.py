@@ -1,15 +1,12 @@
 """MLflow: delivers what runs and sweeps wrote to disk. The only file that knows MLflow.
 
 Delivery is idempotent and resumes where it stopped; `delivered-*.json` beside a run says how far it came. A courier
-(`python -m permlab.platform.tracking FOLDER PID`) delivers from a process of its own while a run or a sweep, whose
-process PID is, is under way: no server, slow or dead, can hold the training up, and an SQLite store has one writer.
+(`permlab.platform.follow`) delivers from a process of its own while a run or a sweep is under way.
 """
 
 import hashlib
 import json
 import os
-import signal
-import sys
 import tempfile
 import time
 import uuid
@@ -18,9 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
-from permlab.platform.curves import draw_curves, ready_curves
+from permlab.platform.curves import draw_curves
 from permlab.platform.histories import gather, read_history
 from permlab.platform.json_files import read_json, write_json
 
@@ -44,8 +39,6 @@ SWEEP_FILES = (
     "tuned.yaml",
     "studies.json",
 )
-PAUSE = 5.0  # seconds between two deliveries of what is running
-GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
 
 
 def tracking_uri(runs: Path) -> str:
@@ -348,55 +341,3 @@ def undelivered(runs: Path) -> list[CellDelivery | SweepDelivery]:
             if not cell.complete:
                 waiting.append(cell)
     return waiting
-
-
-def follow(folder: Path, parent: int) -> None:
-    """Deliver a run or a sweep while it is under way; if its process `parent` dies, mark what was running as killed.
-
-    A server that cannot be reached is tried again as long as there is something to wait for, and for a while
-    afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits.
-    """
-    client = connect(folder.parent.parent)
-    with FileLock(folder / ".delivery.lock"):
-        _follow(folder, parent, client)
-
-
-def _follow(folder: Path, parent: int, client: Any) -> None:
-    kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
-    delivery = kind(folder, client)
-    ready_curves()
-    ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
-
-    def over() -> bool:
-        return bool((read_json(ended) or {}).get("status"))
-
-    def under_way() -> bool:
-        return os.getppid() == parent and not over()
-
-    patience = 0.0
-    while True:
-        watched = under_way()
-        try:
-            delivery.advance()
-            patience = GRACE
-            if delivery.complete:
-                return
-            if os.getppid() != parent and not over():
-                delivery.abandon()
-                return
-        except Exception:  # MLflow raises its own, requests' and SQLAlchemy's
-            if not watched:
-                if patience <= 0:
-                    raise
-                patience -= PAUSE
-                time.sleep(PAUSE)
-        deadline = time.monotonic() + PAUSE
-        while time.monotonic() < deadline and under_way():
-            time.sleep(0.05)
-
-
-if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
-    os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first
-    follow(Path(sys.argv[1]), int(sys.argv[2]))

@@ -181,7 +181,7 @@ def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) ->
     record.start()
     dead = subprocess.Popen(["true"])
     dead.wait()
-    courier = [sys.executable, "-m", "permlab.platform.tracking", str(record.folder), str(dead.pid)]
+    courier = [sys.executable, "-m", "permlab.platform.follow", str(record.folder), str(dead.pid)]
     done = subprocess.run(courier, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
