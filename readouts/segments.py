@@ -58,10 +58,11 @@ def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor
 
 def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     """rows [n, k] → [B, max_nodes · k]: every graph's rows, then zeros."""
-    ids = segment_ids(ptr)
-    slot = torch.arange(rows.size(0), device=rows.device) - ptr[ids] + ids * max_nodes
-    padded = rows.new_zeros((ptr.numel() - 1) * max_nodes, rows.size(1))
-    return padded.index_copy(0, slot, rows).view(ptr.numel() - 1, max_nodes * rows.size(1))
+    graphs = ptr.numel() - 1
+    shift = torch.arange(0, graphs * max_nodes, max_nodes, device=ptr.device)[:graphs] - ptr[:-1]
+    slot = torch.arange(rows.size(0), device=rows.device) + torch.repeat_interleave(shift, ptr.diff())
+    padded = rows.new_zeros(graphs * max_nodes, rows.size(1)).index_copy(0, slot, rows)
+    return padded.view(graphs, max_nodes * rows.size(1))
 
 
 def descending_order(columns: Tensor, sizes: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.pooling import Sum
 from permlab.tasks.gcn import GCN
-from permlab.tasks.layer import activate, dense
+from permlab.tasks.layer import dense
 from permlab.tasks.ragged import RaggedLinear
 
 
@@ -29,7 +29,7 @@ class Head(nn.Module):
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
         if isinstance(self.first, RaggedLinear):
-            z = activate(self.first(pooled, ptr), self.activation)
+            z = self.first(pooled, ptr, self.activation)
         else:
             z = dense(pooled, self.first, self.activation)
         for layer in self.inner:

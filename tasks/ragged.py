@@ -5,6 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from permlab.readouts.segments import flat_padded
+from permlab.tasks.layer import activate, layer
+
 # Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
 _BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (float("inf"), 8, 1.25))
 
@@ -84,9 +87,11 @@ class RaggedLinear(nn.Module):
         self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
         self.bias = nn.Parameter(dense.bias.detach())
 
-    def forward(self, rows: Tensor, ptr: Tensor) -> Tensor:
-        out: Tensor = _RaggedProduct.apply(rows, self.weight, self.bias, ptr, self)
-        return out
+    def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:
+        """σ(y_b) of every graph."""
+        if len(self.edges) == 2:  # one block holds all: then it is a dense layer
+            return layer(flat_padded(rows, ptr, self.edges[1]), self.weight, self.bias, activation)
+        return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
 
     def gradient_memory(self) -> Tensor:
         """Room for a gradient of the weight: the same at every step, as fresh memory costs as much as the product.

@@ -55,8 +55,8 @@ def test_starts_as_a_dense_layer_does() -> None:
 
 def test_gradients_add_up_and_none_is_left_of_the_step_before() -> None:
     torch.manual_seed(0)
-    layer = RaggedLinear(2, 50, 3).double()
-    long, short = torch.tensor([0, 50]), torch.tensor([0, 4])
+    layer = RaggedLinear(2, 150, 3).double()  # more than one block
+    long, short = torch.tensor([0, 150]), torch.tensor([0, 4])
 
     def gradient(ptr: torch.Tensor) -> torch.Tensor:
         rows = torch.ones(int(ptr[-1]), 2, dtype=torch.float64)
