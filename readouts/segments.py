@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 SMALL, GIANT = 32, 1024  # rows; numpy sorts up to 256 twenty times as fast an entry as thousands
 
@@ -19,15 +18,19 @@ def segment_ids(ptr: Tensor) -> Tensor:
     return torch.repeat_interleave(graphs, ptr.diff())
 
 
-def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Σ_i w_i x_i over the rows of every graph: x [n, k], w [n] → [B, k]; no gradient.
+def bag(x: Tensor, rows: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ w_j x[rows_j] over j = ptr[b] … ptr[b+1] − 1: x [n, k] → [B, k]; no gradient.
 
-    An embedding bag over rows that lie side by side is that sum, and ten times as fast as a segment reduction.
+    torch's embedding bag without the checks of its front door: ten times as fast as a segment reduction.
     """
+    return torch.embedding_bag(x, rows, ptr, False, 0, False, weights, True)[0]
+
+
+def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_i w_i x_i over the rows of every graph: x [n, k], w [n] → [B, k]; no gradient."""
     if not x.numel():
         return x.new_zeros(ptr.numel() - 1, x.size(1))
-    rows = torch.arange(x.size(0), device=x.device, dtype=ptr.dtype)
-    return functional.embedding_bag(rows, x, ptr, mode="sum", include_last_offset=True, per_sample_weights=weights)
+    return bag(x, torch.arange(x.size(0), device=x.device, dtype=ptr.dtype), ptr, weights)
 
 
 class _SegmentSum(torch.autograd.Function):
@@ -143,6 +146,30 @@ def sort_columns(columns: Tensor, ptr: Tensor) -> Tensor:
     """columns [k, n], one row a column of the paper → the same, descending within every graph."""
     sorted_columns: Tensor = _SortColumns.apply(columns, ptr.diff())
     return sorted_columns
+
+
+class _SortWithSum(torch.autograd.Function):
+    """[X | X1] sorted: x [n, d] → [n, d + 1], each column descending within every graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, sizes: Tensor) -> Tensor:
+        columns = torch.cat([x.T, x.sum(1)[None]])
+        perm = descending_order(columns, sizes)
+        ctx.save_for_backward(perm)
+        return columns.gather(1, perm).T.contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (perm,) = ctx.saved_tensors
+        columns = grad.T.contiguous()
+        columns = torch.empty_like(columns).scatter_(1, perm, columns)
+        return (columns[:-1] + columns[-1]).T.contiguous(), None
+
+
+def sort_with_sum(x: Tensor, ptr: Tensor) -> Tensor:
+    """β_A(X) of every graph for A = [I | 1]: x [n, d] → [n, d + 1]."""
+    rows: Tensor = _SortWithSum.apply(x, ptr.diff())
+    return rows
 
 
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.keys import check_key, gaussian, parse_key
-from permlab.readouts.segments import flat_padded, sort_columns
+from permlab.readouts.segments import flat_padded, sort_columns, sort_with_sum
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
 
@@ -53,8 +53,9 @@ class Ordering(RowReadout):
         self.out_channels = max_nodes * self.row_channels
 
     def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        # [D, n]: each column contiguous, as the sort wants it
-        columns = torch.cat([x.T, x.sum(1)[None]]) if self.plain else self.key.to(x.dtype).T @ x.T
+        if self.plain:
+            return sort_with_sum(x, ptr)
+        columns = self.key.to(x.dtype).T @ x.T  # [D, n]: each column contiguous, as the sort wants it
         return sort_columns(columns, ptr).T.contiguous()
 
 

@@ -49,6 +49,8 @@ class LeanAdam(torch.optim.Adam):
         )
         return None
 
+    step.hooked = True  # type: ignore[attr-defined]  # torch would wrap it in hooks and a profiler's mark
+
     def _gather(self) -> tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]:
         parameters = self.param_groups[0]["params"]
         means, squares, steps = (
