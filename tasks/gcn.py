@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import segment_sum, weighted_sum
-from permlab.tasks.layer import layer
+from permlab.tasks.layer import Layer, chain
 
 
 class GCN(nn.Module):
@@ -34,7 +34,9 @@ class GCN(nn.Module):
         self.biases = nn.ParameterList(torch.zeros(width) for width in widths[1:])
         for weight in self.weights:
             nn.init.xavier_uniform_(weight)  # as PyG's GCNConv
-        self.activation, self.last_activation, self.dropout = activation, last_activation, dropout
+        activations = [*[activation] * (layers - 1), last_activation]
+        self.layers = [Layer(each, graph=place > 0) for place, each in enumerate(activations)]
+        self.last_activation, self.dropout = last_activation, dropout
 
     def forward(self, batch: GraphBatch) -> Tensor:
         return self._layers(batch, len(self.weights))
@@ -52,10 +54,12 @@ class GCN(nn.Module):
         return segment_sum(h, batch.ptr, columns) @ self.weights[-1] + sizes * self.biases[-1]
 
     def _layers(self, batch: GraphBatch, count: int) -> Tensor:
-        h, last = batch.x, len(self.weights) - 1
+        """The first `count` layers: at one step, unless something is dropped between them."""
+        parameters = [parameter for pair in zip(self.weights, self.biases, strict=True) for parameter in pair]
+        if not self.dropout:
+            return chain(batch.x, self.layers[:count], parameters[: 2 * count], batch) if count else batch.x
+        h = batch.x
         for i in range(count):
-            if i and self.dropout:
-                h = nn.functional.dropout(h, self.dropout, self.training)
-            activation = self.activation if i < last else self.last_activation
-            h = layer(h, self.weights[i], self.biases[i], activation, batch if i else None)
+            h = nn.functional.dropout(h, self.dropout, self.training) if i else h
+            h = chain(h, self.layers[i : i + 1], parameters[2 * i : 2 * i + 2], batch)
         return h

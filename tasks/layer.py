@@ -1,6 +1,7 @@
-"""One layer as one step of the tape: σ(Â H W + b), with Â or without."""
+"""Layers σ(Â H W + b), with Â or without, several of them as one step of the tape."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +11,14 @@ from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import bag
 
 NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
+
+
+class Layer(NamedTuple):
+    """What a layer is, its weight [p, q] and bias [q] left out."""
+
+    activation: str = "none"
+    graph: bool = False  # multiplied by Â
+    linear: bool = False  # the weight is kept as `nn.Linear` keeps it: [q, p]
 
 
 def propagate(batch: GraphBatch, h: Tensor) -> Tensor:
@@ -38,53 +47,59 @@ _ACTIVATIONS: dict[str, Any] = {
 }
 
 
-class _Layer(torch.autograd.Function):
-    """What autograd would do in six steps. Â is symmetric: the gradient of Â H is Â times the gradient."""
+class _Chain(torch.autograd.Function):
+    """What autograd would do in six steps a layer. Â is symmetric: the gradient of Â H is Â times the gradient."""
 
     @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, activation: str, batch: GraphBatch | None, linear: bool
-    ) -> Tensor:
-        w = weight.T if linear else weight
-        last = batch is not None and w.size(0) > w.size(1)  # multiply by Â where rows are narrower
-        h = propagate(batch, h) if batch is not None and not last else h
-        if batch is not None and last:
-            z = propagate(batch, product(h, w)).add_(bias)
-        else:
-            z = product(h, w).add_(bias) if 1 < w.size(1) < NARROW else torch.addmm(bias, h, w)
-        out = _ACTIVATIONS[activation][0](z)
-        ctx.save_for_backward(h, weight, out)
-        ctx.activation, ctx.batch, ctx.last, ctx.linear = activation, batch, last, linear
-        return out
+    def forward(ctx: Any, h: Tensor, layers: Sequence[Layer], batch: GraphBatch | None, *parameters: Tensor) -> Tensor:
+        saved: list[Tensor] = []  # the input of every layer's product, weight and output
+        for i, (activation, graph, linear) in enumerate(layers):
+            weight, bias = parameters[2 * i], parameters[2 * i + 1]
+            w = weight.T if linear else weight
+            last = graph and w.size(0) > w.size(1)  # multiply by Â where rows are narrower
+            if graph and not last:
+                h = propagate(batch, h)
+            if last:
+                z = propagate(batch, product(h, w)).add_(bias)
+            else:
+                z = product(h, w).add_(bias) if 1 < w.size(1) < NARROW else torch.addmm(bias, h, w)
+            saved += (h, weight)
+            h = _ACTIVATIONS[activation][0](z)
+            saved.append(h)
+        ctx.save_for_backward(*saved)
+        ctx.layers, ctx.batch = layers, batch
+        return h
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None, None, None]:
-        h, weight, out = ctx.saved_tensors
-        grad = _ACTIVATIONS[ctx.activation][1](grad, out).contiguous()
-        grad_bias = grad.sum(0)
-        if ctx.last:
-            grad = propagate(ctx.batch, grad)
-        if grad.size(1) < NARROW or ctx.linear:
-            grad_weight = torch.mm(grad.T, h) if ctx.linear else torch.mm(grad.T, h).T
-        else:
-            grad_weight = torch.mm(h.T, grad)
-        grad_h = None
-        if ctx.needs_input_grad[0]:
-            grad_h = product(grad, weight if ctx.linear else weight.T)
-            if ctx.batch is not None and not ctx.last:
-                grad_h = propagate(ctx.batch, grad_h)
-        return grad_h, grad_weight, grad_bias, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        saved, batch = ctx.saved_tensors, ctx.batch
+        gradients: list[Tensor] = []  # from the last parameter to the first
+        for i in reversed(range(len(ctx.layers))):
+            activation, graph, linear = ctx.layers[i]
+            h, weight, out = saved[3 * i : 3 * i + 3]
+            grad = _ACTIVATIONS[activation][1](grad, out).contiguous()
+            gradients.append(grad.sum(0))
+            last = graph and h.size(1) > out.size(1)
+            if last:
+                grad = propagate(batch, grad)
+            if grad.size(1) < NARROW or linear:
+                gradients.append(torch.mm(grad.T, h) if linear else torch.mm(grad.T, h).T)
+            else:
+                gradients.append(torch.mm(h.T, grad))
+            if not i and not ctx.needs_input_grad[0]:
+                return None, None, None, *reversed(gradients)
+            grad = product(grad, weight if linear else weight.T)
+            if graph and not last:
+                grad = propagate(batch, grad)
+        return grad, None, None, *reversed(gradients)
 
 
-def layer(h: Tensor, weight: Tensor, bias: Tensor, activation: str = "none", batch: GraphBatch | None = None) -> Tensor:
-    """σ(Â H W + b) with the Â of `batch`, or σ(H W + b): h [n, p], weight [p, q], bias [q] → [n, q]."""
-    out: Tensor = _Layer.apply(h, weight, bias, activation, batch, False)
-    return out
+def chain(h: Tensor, layers: Sequence[Layer], parameters: Sequence[Tensor], batch: GraphBatch | None = None) -> Tensor:
+    """H ↦ σ(Â H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
 
-
-def dense(h: Tensor, linear: torch.nn.Linear, activation: str = "none") -> Tensor:
-    """σ(linear(h)): h [n, p] → [n, q]."""
-    out: Tensor = _Layer.apply(h, linear.weight, linear.bias, activation, None, True)
+    h [n, p], W [p, q], b [q] → [n, q]; Â is that of `batch`.
+    """
+    out: Tensor = _Chain.apply(h, layers, batch, *parameters)
     return out
 
 

@@ -5,8 +5,9 @@ from torch import Tensor, nn
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.pooling import Sum
+from permlab.readouts.segments import flat_padded
 from permlab.tasks.gcn import GCN
-from permlab.tasks.layer import dense
+from permlab.tasks.layer import Layer, chain
 from permlab.tasks.ragged import RaggedLinear
 
 
@@ -25,20 +26,27 @@ class Head(nn.Module):
             self.first = nn.Linear(readout.out_channels, hidden)
         self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
         self.last = nn.Linear(hidden, 1)
+        inner = Layer(activation, linear=True)
+        self.layers = [
+            inner._replace(linear=isinstance(self.first, nn.Linear)),
+            *[inner] * (layers - 1),
+            Layer(linear=True),
+        ]
         self.activation, self.dropout = activation, dropout
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
+        z, layers, modules = pooled, self.layers, [self.first, *self.inner, self.last]
         if isinstance(self.first, RaggedLinear):
-            z = self.first(pooled, ptr, self.activation)
-        else:
-            z = dense(pooled, self.first, self.activation)
-        for layer in self.inner:
-            assert isinstance(layer, nn.Linear)
-            z = dense(self._drop(z), layer, self.activation)
-        return dense(self._drop(z), self.last).squeeze(-1)
-
-    def _drop(self, z: Tensor) -> Tensor:
-        return nn.functional.dropout(z, self.dropout, self.training) if self.dropout else z
+            if self.first.one_block:
+                z = flat_padded(pooled, ptr, self.first.max_nodes)
+            else:
+                z, layers, modules = self.first(pooled, ptr, self.activation), layers[1:], modules[1:]
+        if not self.dropout:
+            return chain(z, layers, [p for module in modules for p in (module.weight, module.bias)]).squeeze(-1)
+        for layer, module in zip(layers, modules, strict=True):
+            z = z if module is self.first else nn.functional.dropout(z, self.dropout, self.training)
+            z = chain(z, [layer], [module.weight, module.bias])
+        return z.squeeze(-1)
 
 
 class GraphModel(nn.Module):

@@ -20,6 +20,14 @@ class LeanAdam(torch.optim.Adam):
         super().add_param_group(param_group)
         self._lists = None
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        if not set_to_none:
+            super().zero_grad(set_to_none)
+            return
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         grads = [parameter.grad for parameter in self.param_groups[0]["params"]]

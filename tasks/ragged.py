@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from permlab.readouts.segments import flat_padded
-from permlab.tasks.layer import activate, layer
+from permlab.tasks.layer import Layer, activate, chain
 
 # Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
 _BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (float("inf"), 8, 1.25))
@@ -82,6 +82,7 @@ class RaggedLinear(nn.Module):
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
         super().__init__()
         self.edges = block_edges(max_nodes, row_channels)
+        self.max_nodes, self.one_block = max_nodes, len(self.edges) == 2  # one block: then it is a dense layer
         self._memory: Tensor | None = None
         dense = nn.Linear(max_nodes * row_channels, out_channels)
         self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
@@ -89,8 +90,9 @@ class RaggedLinear(nn.Module):
 
     def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:
         """σ(y_b) of every graph."""
-        if len(self.edges) == 2:  # one block holds all: then it is a dense layer
-            return layer(flat_padded(rows, ptr, self.edges[1]), self.weight, self.bias, activation)
+        if self.one_block:
+            padded = flat_padded(rows, ptr, self.max_nodes)
+            return chain(padded, [Layer(activation)], [self.weight, self.bias])
         return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
 
     def gradient_memory(self) -> Tensor:

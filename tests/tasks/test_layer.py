@@ -1,11 +1,13 @@
 """The one-step layers against what autograd makes of their formula."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
-from permlab.tasks.layer import dense, layer
+from permlab.tasks.layer import Layer, chain
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda z: z}
 
@@ -38,7 +40,7 @@ def test_a_layer_is_its_formula(batch: GraphBatch, activation: str, widths: tupl
     )
     a = batch.adjacency.to_dense() if with_graph else torch.eye(7, dtype=torch.float64)
     expected = PLAIN[activation](a @ h @ weight + bias)
-    found = layer(h, weight, bias, activation, batch if with_graph else None)
+    found = chain(h, [Layer(activation, graph=with_graph)], [weight, bias], batch)
     same_with_gradients(found, expected, h, weight, bias)
 
 
@@ -48,4 +50,22 @@ def test_a_dense_layer_is_nn_linear(activation: str, widths: tuple[int, int]) ->
     torch.manual_seed(sum(widths))
     linear = nn.Linear(*widths).double()
     h = torch.randn(7, widths[0], dtype=torch.float64, requires_grad=True)
-    same_with_gradients(dense(h, linear, activation), PLAIN[activation](linear(h)), h, *linear.parameters())
+    found = chain(h, [Layer(activation, linear=True)], [linear.weight, linear.bias])
+    same_with_gradients(found, PLAIN[activation](linear(h)), h, *linear.parameters())
+
+
+@pytest.mark.parametrize("activation", PLAIN)
+@pytest.mark.parametrize("widths", [(3, 20, 5), (20, 4, 18, 1), (5, 5)])
+def test_a_chain_is_one_layer_after_the_other(batch: GraphBatch, activation: str, widths: tuple[int, ...]) -> None:
+    torch.manual_seed(sum(widths))
+    h = torch.randn(7, widths[0], dtype=torch.float64, requires_grad=True)
+    layers = [Layer(activation, graph=i > 0, linear=i == 1) for i in range(len(widths) - 1)]
+    parameters, expected = [], h
+    for layer, (p, q) in zip(layers, pairwise(widths), strict=True):
+        weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((p, q), (q,)))
+        expected = PLAIN[activation](
+            (batch.adjacency.to_dense() @ expected if layer.graph else expected) @ weight + bias
+        )
+        parameters += [weight, bias]
+    given = [parameter.T if parameter.dim() == 2 and i == 2 else parameter for i, parameter in enumerate(parameters)]
+    same_with_gradients(chain(h, layers, given, batch), expected, h, *parameters)
