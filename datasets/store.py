@@ -44,7 +44,7 @@ class GraphStore:
         return self.manifest.graphs
 
     def _array(self, name: str) -> np.ndarray:
-        return open_array(self.folder, name, self.manifest.name)
+        return np.asarray(open_array(self.folder, name, self.manifest.name))  # no memmap: indexing those takes longer
 
     @cached_property
     def node_ptr(self) -> np.ndarray:
@@ -118,10 +118,10 @@ class GraphStore:
             entry = _ranges(entry_first, entry_counts, entry_ptr)
             a_ptr = np.empty(len(node) + 1, dtype=np.int32)
             np.subtract(
-                self.a_ptr[node], np.repeat(entry_first - entry_ptr[:-1], counts), out=a_ptr[:-1], casting="unsafe"
+                self.a_ptr.take(node), np.repeat(entry_first - entry_ptr[:-1], counts), out=a_ptr[:-1], casting="unsafe"
             )
             a_ptr[-1] = len(entry)
-            column = self.a_column[entry]
+            column = self.a_column.take(entry)
             column += np.repeat(ptr[:-1].astype(np.int32), entry_counts)
         else:
             order = node_order(self.graph_id[graphs], ptr, permutation_seed)
@@ -146,7 +146,8 @@ class GraphStore:
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.device, non_blocking=True)
+        tensor = torch.from_numpy(array)
+        return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
     def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:

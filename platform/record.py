@@ -27,6 +27,7 @@ from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.json_files import read_json, without_nan, write_json
 from permlab.platform.settings import describe
 from permlab.platform.trial import Result, Trial
+from permlab.tasks.data import EvaluationLoader
 
 FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics")
@@ -120,7 +121,7 @@ class Record:
         store, data = trial.store, trial.data
         parts = []
         for split, predictions in result.outputs.items():
-            graphs = data.evaluation_loader(split).graphs
+            graphs = EvaluationLoader(data, split).graphs
             columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs], "prediction": predictions.numpy()}
             parts.append(pa.table({"split": [split] * len(graphs)} | columns))
         pa.parquet.write_table(pa.concat_tables(parts), self.folder / "predictions.parquet")

@@ -27,7 +27,7 @@ from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
 from permlab.tasks.modules import TASKS, GraphTask
 
-STEPS_A_CALL = 16  # a signal is answered, and the bar drawn, after so many steps
+STEPS_A_CALL = 32  # a signal is answered, and the bar drawn, after so many steps
 _WEIGHTS, _READOUT = 1, 2  # what a seed is drawn for, as entropy
 
 
@@ -186,7 +186,6 @@ def make_trainer(
         devices=1,
         max_epochs=train.epochs,
         check_val_every_n_epoch=train.eval_every,
-        reload_dataloaders_every_n_epochs=1,
         num_sanity_val_steps=0,
         deterministic=True,
         fast_dev_run=train.fast_dev_run,
@@ -239,7 +238,7 @@ class _Keeper(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self.stop_signal() and not trainer.is_last_batch:  # the end of the epoch is near, and answers itself
-            self.state.epoch, self.state.batch = trainer.current_epoch, batch[-1].step + 1
+            self.state.epoch, self.state.batch = trainer.current_epoch, batch.steps.stop
             self._stop(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

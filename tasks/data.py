@@ -1,7 +1,7 @@
 """Batches for training and evaluation. Everything random in epoch e is a function of (seed, e)."""
 
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,53 +17,55 @@ _SHUFFLE, _AUGMENT, _PERMUTE = 11, 12, 13  # what a seed is drawn for, as entrop
 EVALUATION_BATCH = 1024
 
 
-class TrainLoader:
-    """The batches of one epoch, from batch `start` on: all training graphs, shuffled, with their permuted copies.
+@dataclass
+class Call:
+    """Successive steps of an epoch, for one call of `training_step`: a batch is made when its turn comes."""
 
-    They come in lists of `steps_a_call`: Lightning's own work between two steps costs as much as a third of a step.
+    data: "GraphData"
+    epoch: int
+    order: np.ndarray  # of the epoch's graphs and copies
+    steps: range
+
+    def __iter__(self) -> Iterator[GraphBatch]:
+        return self.data.train_batches(self.epoch, self.order, self.steps)
+
+
+class TrainLoader:
+    """All training graphs, shuffled, with their permuted copies: those of the epoch that is current when it is read.
+
+    They come as calls of `steps_a_call` steps: Lightning's own work between two costs as much as a third of a step.
+    Where an epoch is resumed, the steps that were taken before are missing, and a call may be empty.
     """
 
-    def __init__(self, data: "GraphData", epoch: int, start: int = 0) -> None:
-        self.data, self.epoch, self.start = data, 0 if data.repeat_first_epoch else epoch, start
-        self.items = len(data.split.train) * (1 + data.permutations)
-
-    @property
-    def steps(self) -> range:
-        return range(self.start, -(-self.items // self.data.batch_size))
+    def __init__(self, data: "GraphData") -> None:
+        self.data = data
 
     def __len__(self) -> int:
-        return -(-len(self.steps) // self.data.steps_a_call)
+        return -(-self.data.train_steps // self.data.steps_a_call)
 
-    def __iter__(self) -> Iterator[list[GraphBatch]]:
-        batches = self.batches()
-        while call := list(islice(batches, self.data.steps_a_call)):
-            yield call
-
-    def batches(self) -> Iterator[GraphBatch]:
-        data, train = self.data, self.data.split.train
-        order = random_order(self.items, data.seed, _SHUFFLE, self.epoch)
-        drawn_in = self.epoch + 1 if data.fresh_permutations else 0
-        copies = range(1, data.permutations + 1)
-        seeds = np.array([-1, *(derive_seed(data.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
-        for step in self.steps:
-            item = order[step * data.batch_size : (step + 1) * data.batch_size]
-            graphs = train[item % len(train)]
-            permutation = seeds[item // len(train)] if data.permutations else None
-            yield data.store.batch(graphs, permutation)._replace(step=step)
+    def __iter__(self) -> Iterator[Call]:
+        data = self.data
+        start = data.resume_at[1] if data.resume_at[0] == data.epoch else 0
+        epoch = 0 if data.repeat_first_epoch else data.epoch
+        order = data.train_order(epoch)
+        for first in range(0, data.train_steps, data.steps_a_call):
+            last = min(first + data.steps_a_call, data.train_steps)
+            yield Call(data, epoch, order, range(max(first, start), max(last, start)))
 
 
 class EvaluationLoader:
-    """A split in order, in large batches; with a seed, every graph's nodes permuted."""
+    """A split in order, in large batches; that of `_perm` with every graph's nodes permuted, anew in every epoch."""
 
-    def __init__(self, store: GraphStore, graphs: np.ndarray, permutation_seed: int | None = None) -> None:
-        self.store, self.graphs, self.permutation_seed = store, graphs, permutation_seed
+    def __init__(self, data: "GraphData", split: str) -> None:
+        self.data, self.graphs, self.permuted = data, getattr(data.split, split.removesuffix("_perm")), "_perm" in split
 
     def __len__(self) -> int:
         return -(-len(self.graphs) // EVALUATION_BATCH)
 
     def __iter__(self) -> Iterator[GraphBatch]:
+        seed = derive_seed(self.data.seed, _PERMUTE, self.data.epoch) if self.permuted else None
         for first in range(0, len(self.graphs), EVALUATION_BATCH):
-            yield self.store.batch(self.graphs[first : first + EVALUATION_BATCH], self.permutation_seed)
+            yield self.data.store.batch(self.graphs[first : first + EVALUATION_BATCH], seed)
 
 
 class GraphData(pl.LightningDataModule):
@@ -104,19 +106,35 @@ class GraphData(pl.LightningDataModule):
             return self.last_epoch
         return self.trainer.current_epoch if self.trainer is not None else 0
 
+    @property
+    def train_items(self) -> int:
+        """Training graphs and their copies."""
+        return len(self.split.train) * (1 + self.permutations)
+
+    @property
+    def train_steps(self) -> int:
+        """An epoch's."""
+        return -(-self.train_items // self.batch_size)
+
+    def train_order(self, epoch: int) -> np.ndarray:
+        return random_order(self.train_items, self.seed, _SHUFFLE, epoch)
+
+    def train_batches(self, epoch: int, order: np.ndarray, steps: range) -> Iterator[GraphBatch]:
+        train = self.split.train
+        drawn_in = epoch + 1 if self.fresh_permutations else 0
+        copies = range(1, self.permutations + 1)
+        seeds = np.array([-1, *(derive_seed(self.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
+        for step in steps:
+            item = order[step * self.batch_size : (step + 1) * self.batch_size]
+            permutation = seeds[item // len(train)] if self.permutations else None
+            yield self.store.batch(train[item % len(train)], permutation)._replace(step=step)
+
     def train_dataloader(self) -> TrainLoader:
-        """Of the current epoch: Lightning asks anew at every epoch's start."""
-        epoch, batch = self.resume_at
-        return TrainLoader(self, self.epoch, batch if epoch == self.epoch else 0)
+        return TrainLoader(self)
 
     def val_dataloader(self) -> list[EvaluationLoader]:
-        """What is measured after the current epoch, in the order of `splits`."""
-        return [self.evaluation_loader(split) for split in self.splits]
-
-    def evaluation_loader(self, split: str) -> EvaluationLoader:
-        part = getattr(self.split, split.removesuffix("_perm"))
-        permuted = derive_seed(self.seed, _PERMUTE, self.epoch) if split.endswith("_perm") else None
-        return EvaluationLoader(self.store, part, permuted)
+        """What is measured after an epoch, in the order of `splits`."""
+        return [EvaluationLoader(self, split) for split in self.splits]
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch  # the store made it there

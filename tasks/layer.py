@@ -51,7 +51,7 @@ class _Chain(torch.autograd.Function):
     """What autograd would do in six steps a layer. Â is symmetric: the gradient of Â H is Â times the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, layers: Sequence[Layer], batch: GraphBatch | None, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, h: Tensor, layers: Sequence[Layer], batch: Any, *parameters: Tensor) -> Tensor:
         saved: list[Tensor] = []  # the input of every layer's product, weight and output
         for i, (activation, graph, linear) in enumerate(layers):
             weight, bias = parameters[2 * i], parameters[2 * i + 1]

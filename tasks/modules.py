@@ -1,5 +1,6 @@
 """The two tasks as LightningModules: what is minimised, what is measured."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -59,7 +60,7 @@ class GraphTask(pl.LightningModule):
     def forward(self, batch: GraphBatch) -> Tensor:
         return self.model(batch)
 
-    def training_step(self, batches: list[GraphBatch], batch_idx: int) -> None:
+    def training_step(self, batches: Iterable[GraphBatch], batch_idx: int) -> None:
         """One optimiser step a batch."""
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for batch in batches:

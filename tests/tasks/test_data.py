@@ -1,6 +1,7 @@
 import numpy as np
 import torch
 
+from permlab.datasets.batch import GraphBatch
 from permlab.datasets.store import GraphStore
 from permlab.tasks.data import EvaluationLoader, GraphData, TrainLoader
 
@@ -11,26 +12,30 @@ def make(store: GraphStore, seed: int = 0, **options) -> GraphData:
     return GraphData(store, store.split(seed), SPLITS, seed, batch_size=16, **options)
 
 
+def epoch_of(data: GraphData, epoch: int, start: int = 0) -> list[GraphBatch]:
+    data.last_epoch, data.resume_at = epoch, (epoch, start)
+    return [batch for call in TrainLoader(data) for batch in call]
+
+
 def targets(loader) -> list[list[float]]:
     return [batch.x.sum(0).tolist() for batch in loader]
 
 
 def test_an_epoch_is_every_training_graph_once_in_an_order_of_its_own(store: GraphStore) -> None:
     data = make(store)
-    first, second = list(TrainLoader(data, 0).batches()), list(TrainLoader(data, 1).batches())
-    assert len(first) == len(TrainLoader(data, 0)) == 5
+    first, second = epoch_of(data, 0), epoch_of(data, 1)
+    assert len(first) == len(TrainLoader(data)) == 5
     for epoch in (first, second):
         assert sorted(torch.cat([batch.y for batch in epoch]).tolist()) == sorted(store.y[data.split.train].tolist())
     assert targets(first) != targets(second)
-    assert targets(first) == targets(TrainLoader(make(store), 0).batches())  # a function of seed and epoch
+    assert targets(first) == targets(epoch_of(make(store), 0))  # a function of seed and epoch
     assert [batch.step for batch in first] == [0, 1, 2, 3, 4]
 
 
 def test_a_later_start_gives_the_rest_of_the_same_epoch(store: GraphStore) -> None:
     data = make(store, permutations=2)
-    whole = list(TrainLoader(data, 3).batches())
-    rest = list(TrainLoader(data, 3, start=4).batches())
-    assert len(rest) == len(TrainLoader(data, 3, start=4)) == len(whole) - 4
+    whole, rest = epoch_of(data, 3), epoch_of(data, 3, start=4)
+    assert len(rest) == len(whole) - 4
     for left, right in zip(whole[4:], rest, strict=True):
         assert left.step == right.step
         torch.testing.assert_close(left.x, right.x, rtol=0, atol=0)
@@ -38,14 +43,18 @@ def test_a_later_start_gives_the_rest_of_the_same_epoch(store: GraphStore) -> No
 
 def test_lightning_gets_several_batches_at_a_time(store: GraphStore) -> None:
     data = make(store, steps_a_call=2)
-    calls = list(TrainLoader(data, 0, start=1))
-    assert [[batch.step for batch in call] for call in calls] == [[1, 2], [3, 4]] and len(TrainLoader(data, 0)) == 3
+    data.resume_at = (0, 3)
+    calls = list(TrainLoader(data))
+    assert [[batch.step for batch in call] for call in calls] == [[], [3], [4]] and len(TrainLoader(data)) == 3
+    assert calls[0].steps.stop == 3  # where a run goes on that ends after this call
+    data.last_epoch = 1
+    assert [list(call.steps) for call in TrainLoader(data)] == [[0, 1], [2, 3], [4]]
 
 
 def copies(data: GraphData, epoch: int) -> dict[float, set[tuple[float, ...]]]:
     """For every training graph, told by its features' sum, the node orders in which it came."""
     seen: dict[float, set[tuple[float, ...]]] = {}
-    for batch in TrainLoader(data, epoch).batches():
+    for batch in epoch_of(data, epoch):
         for first, last in zip(batch.ptr[:-1], batch.ptr[1:], strict=True):
             rows = batch.x[first:last, 0].tolist()
             seen.setdefault(round(sum(sorted(rows)), 3), set()).add(tuple(rows))
@@ -54,7 +63,7 @@ def copies(data: GraphData, epoch: int) -> dict[float, set[tuple[float, ...]]]:
 
 def test_augmentation_adds_fixed_permutations(store: GraphStore) -> None:
     plain, augmented = make(store), make(store, permutations=4)
-    assert TrainLoader(augmented, 0).items == 5 * TrainLoader(plain, 0).items
+    assert augmented.train_items == 5 * plain.train_items
     first = copies(augmented, 0)
     assert first == copies(augmented, 7)
     originals = copies(plain, 0)
@@ -82,6 +91,7 @@ def test_the_permuted_holdout_is_the_holdout_renumbered(store: GraphStore) -> No
 
 def test_evaluation_keeps_the_order_and_covers_the_split(store: GraphStore, monkeypatch) -> None:
     monkeypatch.setattr("permlab.tasks.data.EVALUATION_BATCH", 7)
-    loader = EvaluationLoader(store, np.arange(40, 60))
-    assert torch.cat([batch.y for batch in loader]).tolist() == store.y[40:60].tolist()
+    data = make(store)
+    loader = EvaluationLoader(data, "holdout")
+    assert torch.cat([batch.y for batch in loader]).tolist() == store.y[data.split.holdout].tolist()
     assert len(loader) == len(list(loader)) == 3

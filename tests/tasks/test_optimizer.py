@@ -42,3 +42,20 @@ def test_a_parameter_without_a_gradient_is_left_alone() -> None:
         used.sum().backward()
         optimizer.step()
     assert unused.tolist() == [1, 1] and used[0] < 0.8
+
+
+def test_a_parameter_that_misses_some_gradients_counts_its_own_steps() -> None:
+    """Lean steps, a step with a gradient missing, lean steps: as torch does it."""
+    found = []
+    for kind in (LeanAdam, torch.optim.Adam):
+        always, sometimes = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+        optimizer = kind([always, sometimes], lr=0.1, fused=True)
+        for step in range(9):
+            optimizer.zero_grad()
+            (always.square().sum() + (sometimes.square().sum() if step not in (3, 4) else 0)).backward()
+            optimizer.step()
+            if step == 6:
+                optimizer.state_dict()
+        state = optimizer.state_dict()["state"]
+        found.append([always.tolist(), sometimes.tolist(), state[0]["step"].item(), state[1]["step"].item()])
+    assert found[0] == found[1] and found[0][2:] == [9, 7]
