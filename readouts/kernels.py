@@ -12,13 +12,19 @@ from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.segments import segment_sum
+from permlab.readouts.segments import segment_ids, segment_sum, weighted_sum
+
+
+def lengths(x: Tensor) -> Tensor:
+    """‖x_k‖, [n, d] → [n, 1]; 1 for a zero row."""
+    length = x.square().sum(1, keepdim=True).sqrt_()
+    return length.masked_fill_(length == 0, 1.0)
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """x [n, d] with every row scaled to length 1; a zero row stays zero, with a finite gradient."""
-    length = x.norm(dim=1, keepdim=True)
-    return x / torch.where(length > 0, length, torch.ones_like(length))
+    """x [n, d] with every row scaled to length 1; a zero row stays zero. No gradient."""
+    x = x.detach()
+    return x / lengths(x)
 
 
 class _KernelSum(Readout):
@@ -35,31 +41,48 @@ class _KernelSum(Readout):
         raise NotImplementedError
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        total = segment_sum(self.features(x), ptr)
+        total = self.total(x, ptr)
         return total / ptr.diff().clamp(min=1)[:, None] if self.mean else total
 
+    def total(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return segment_sum(self.features(x), ptr)
 
-class _Gaussians(torch.autograd.Function):
-    """exp(−‖x_k − a_j‖²/σ²): x [n, d], centres [m, d] → [n, m]; no gradient for the centres.
 
-    The exponent is one product: (x, ‖x‖²) with (2a, −1)/σ², less ‖a‖²/σ².
+class _GaussianSums(torch.autograd.Function):
+    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d], centres [m, d] → [B, m].
+
+    u_k is x_k, scaled to length 1 if asked. No gradient for the centres.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, centres: Tensor, sigma: float) -> Tensor:
-        scale = 1 / sigma**2
-        longer = torch.cat([x, x.square().sum(1, keepdim=True)], dim=1)
-        factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
-        exponents = torch.addmm(centres.square().sum(1).mul_(-scale), longer, factors.T)
-        values = exponents.clamp_(max=0).exp_()
-        ctx.save_for_backward(x, factors, values)
-        return values
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, sigma: float, normalise: bool) -> Tensor:
+        length = lengths(x) if normalise else None
+        u = x if length is None else x / length
+        values, factors = _gaussians(u, centres, sigma)
+        ctx.save_for_backward(u, length, ptr, factors, values)
+        return weighted_sum(values, ptr)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, factors, values = ctx.saved_tensors
-        grad_longer = torch.mm(factors.T, (grad * values).T).T  # this way round, since d + 1 columns may be few
-        return torch.addcmul(grad_longer[:, :-1], x, grad_longer[:, -1:], value=2).contiguous(), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        u, length, ptr, factors, values = ctx.saved_tensors
+        rows = grad.index_select(0, segment_ids(ptr)).mul_(values)
+        grad_longer = torch.mm(factors.T, rows.T).T  # this way round, since d + 1 columns may be few
+        grad_u = torch.addcmul(grad_longer[:, :-1], u, grad_longer[:, -1:], value=2).contiguous()
+        if length is not None:  # of u = x/‖x‖: what is along u does not count; a zero row is u itself
+            grad_u = torch.addcmul(grad_u, u, (u * grad_u).sum(1, keepdim=True), value=-1).div_(length)
+        return grad_u, None, None, None, None
+
+
+def _gaussians(u: Tensor, centres: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
+    """exp(−‖u_k − a_j‖²/σ²), [n, m], and the factors of its exponent.
+
+    The exponent is one product: (u, ‖u‖²) with (2a, −1)/σ², less ‖a‖²/σ².
+    """
+    scale = 1 / sigma**2
+    longer = torch.cat([u, u.square().sum(1, keepdim=True)], dim=1)
+    factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
+    exponents = torch.addmm(centres.square().sum(1).mul_(-scale), longer, factors.T)
+    return exponents.clamp_(max=0).exp_(), factors
 
 
 class GaussianKernels(_KernelSum):
@@ -98,9 +121,13 @@ class GaussianKernels(_KernelSum):
         self.register_buffer("centres", unit_rows(drawn))
 
     def features(self, x: Tensor) -> Tensor:
-        x = unit_rows(x) if self.normalise else x
-        values: Tensor = _Gaussians.apply(x, self.centres.to(x.dtype), self.sigma)
-        return values
+        return _gaussians(unit_rows(x) if self.normalise else x, self.centres.to(x.dtype), self.sigma)[0]
+
+    def total(self, x: Tensor, ptr: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return super().total(x, ptr)
+        sums: Tensor = _GaussianSums.apply(x, ptr, self.centres.to(x.dtype), self.sigma, self.normalise)
+        return sums
 
 
 class FourierKernels(_KernelSum):

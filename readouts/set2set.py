@@ -8,30 +8,86 @@ from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
-from permlab.readouts.segments import segment_ids, weighted_sum
+from permlab.readouts.segments import bag, row_products, segment_ids, weighted_sum
+
+sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
 
-class _Attend(torch.autograd.Function):
-    """Xᵀ softmax(X q) in every graph: x [n, d], q [B, d], ptr [B+1], ids [n] → [B, d]."""
+class _Set2Set(torch.autograd.Function):
+    """x [n, d], ptr [B+1], weights of an LSTM [4d, 2d], [4d, d], its biases [4d], [4d] → q*_T [B, 2d].
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, q: Tensor, ptr: Tensor, ids: Tensor) -> Tensor:
-        score = (x * q.index_select(0, ids)).sum(1)
-        peak = torch.segment_reduce(score, "max", offsets=ptr, unsafe=True)
-        weight = (score - peak.index_select(0, ids)).exp_()
-        weight /= weighted_sum(weight[:, None], ptr)[:, 0].index_select(0, ids)
-        ctx.save_for_backward(x, q, ptr, ids, weight)
-        return weighted_sum(x, ptr, weight)
+    q_{t−1} is both the LSTM's state and the first half of its input q*_{t−1}, so its weights are added up. Gates come
+    in the order i, f, g, o: c_t = f c_{t−1} + i g, q_t = o tanh(c_t).
+    """
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        x, q, ptr, ids, weight = ctx.saved_tensors
-        grad_rows = grad.index_select(0, ids)
-        grad_weight = (x * grad_rows).sum(1)
-        mean = weighted_sum(grad_weight[:, None], ptr, weight)[:, 0]
-        grad_score = weight * (grad_weight - mean.index_select(0, ids))
-        grad_x = grad_rows.mul_(weight[:, None]).addcmul_(grad_score[:, None], q.index_select(0, ids))
-        return grad_x, weighted_sum(x, ptr, grad_score), None, None
+    def forward(
+        ctx: Any, x: Tensor, ptr: Tensor, steps: int, w_in: Tensor, w_state: Tensor, b_in: Tensor, b_state: Tensor
+    ) -> Tensor:
+        d, ids = x.size(1), segment_ids(ptr)
+        weight, bias = w_in.clone(), b_in + b_state
+        weight[:, :d] += w_state
+        star, cell = x.new_zeros(ptr.numel() - 1, 2 * d), x.new_zeros(ptr.numel() - 1, d)
+        saved: list[Tensor] = []
+        for _ in range(steps):
+            gates = torch.addmm(bias, star, weight.T)
+            gates[:, : 2 * d].sigmoid_()
+            gates[:, 2 * d : 3 * d].tanh_()
+            gates[:, 3 * d :].sigmoid_()
+            i, f, g, o = gates.chunk(4, 1)
+            cell_before, cell = cell, torch.addcmul(f * cell, i, g)
+            slope = cell.tanh()
+            q = o * slope
+            score = row_products(x, q, ptr, ids)
+            peak = torch.segment_reduce(score, "max", offsets=ptr, unsafe=True)
+            weights = score.sub_(peak.index_select(0, ids)).exp_()
+            total = torch.segment_reduce(weights, "sum", offsets=ptr, unsafe=True)
+            weights /= total.index_select(0, ids)
+            mean = weighted_sum(x, ptr, weights)
+            saved += (star, cell_before, gates, slope, weights)
+            star = torch.cat([q, mean], 1)
+        ctx.save_for_backward(x, ptr, ids, weight, star, *saved)
+        return star.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, ptr, ids, weight, star, *saved = ctx.saved_tensors
+        d, graphs, steps = x.size(1), len(star), len(saved) // 5
+        grad_cell: Tensor | float = 0.0
+        stars: list[Tensor] = []
+        grad_gates: list[Tensor] = []
+        tables: list[Tensor] = []
+        factors: list[Tensor] = []
+        for step in reversed(range(steps)):
+            q, mean = star[:, :d], star[:, d:]
+            star, cell_before, gates, slope, weights = saved[5 * step : 5 * step + 5]
+            grad_q, grad_mean = grad[:, :d], grad[:, d:].contiguous()
+            # The softmax: ∂score_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩).
+            grad_score = row_products(x, grad_mean, ptr, ids)
+            grad_score.sub_((mean * grad_mean).sum(1).index_select(0, ids)).mul_(weights)
+            tables += (grad_mean, q)
+            factors += (weights, grad_score)
+            grad_q = grad_q + weighted_sum(x, ptr, grad_score)
+            i, f, g, o = gates.chunk(4, 1)
+            grad_cell = tanh_backward(grad_q * o, slope) + grad_cell
+            parts = (
+                sigmoid_backward(grad_cell * g, i),
+                sigmoid_backward(grad_cell * cell_before, f),
+                tanh_backward(grad_cell * i, g),
+                sigmoid_backward(grad_q * slope, o),
+            )
+            stars.append(star)
+            grad_gates.append(torch.cat(parts, 1))
+            grad_cell = grad_cell * f
+            grad = torch.mm(grad_gates[-1], weight)
+        all_gates = torch.cat(grad_gates)
+        grad_in, grad_bias = torch.mm(all_gates.T, torch.cat(stars)), all_gates.sum(0)
+        # ∂x_k is a sum of rows of the tables of its graph, two a step.
+        places = torch.arange(0, 2 * steps * graphs, graphs, device=x.device)
+        rows = (ids[:, None] + places).view(-1)
+        ends = torch.arange(0, rows.numel() + 1, 2 * steps, device=x.device)
+        grad_x = bag(torch.cat(tables), rows, ends, torch.stack(factors, 1).view(-1)) if len(x) else torch.zeros_like(x)
+        return grad_x, None, None, grad_in, grad_in[:, :d].clone(), grad_bias, grad_bias.clone()
 
 
 class Set2Set(Readout):
@@ -64,10 +120,5 @@ class Set2Set(Readout):
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         lstm: Any = self.set2set.lstm
         weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        graphs, ids = ptr.numel() - 1, segment_ids(ptr)
-        q = cell = x.new_zeros(graphs, self.in_channels)
-        q_star = x.new_zeros(graphs, self.out_channels)
-        for _ in range(self.set2set.processing_steps):
-            q, cell = torch.lstm_cell(q_star, (q, cell), *weights)
-            q_star = torch.cat([q, _Attend.apply(x, q, ptr, ids)], dim=1)
+        q_star: Tensor = _Set2Set.apply(x, ptr, self.set2set.processing_steps, *weights)
         return q_star

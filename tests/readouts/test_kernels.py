@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, unit_rows
@@ -26,6 +27,27 @@ def test_a_zero_row_stays_zero() -> None:
     x = torch.zeros(1, 3)
     assert torch.equal(unit_rows(x), x)
     np.testing.assert_allclose(GaussianKernels(3)(x), np.exp(-1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("mean", [True, False])
+def test_gaussian_gradients_are_those_of_the_formula(normalise: bool, mean: bool) -> None:
+    readout = GaussianKernels(3, kernels=7, sigma=1.3, normalise=normalise, mean=mean)
+    ptr, direction = torch.tensor([0, 2, 2, 5]), torch.randn(3, 7, dtype=torch.float64)
+    x, plain = X.clone().requires_grad_(), X.clone().requires_grad_()
+    rows = plain / plain.norm(dim=1, keepdim=True) if normalise else plain
+    values = (-torch.cdist(rows, readout.centres).square() / 1.3**2).exp()
+    sizes = ptr.diff() if mean else torch.ones(3)
+    expected = torch.stack(
+        [part.sum(0) / max(size, 1) for part, size in zip(values.split([2, 0, 3]), sizes, strict=True)]
+    )
+    found = readout(x, ptr=ptr)
+    torch.testing.assert_close(found, expected)
+    (found * direction).sum().backward()
+    (expected * direction).sum().backward()
+    torch.testing.assert_close(x.grad, plain.grad)
+    with torch.no_grad():
+        torch.testing.assert_close(readout(x, ptr=ptr), expected)
 
 
 def test_one_channel_has_two_kernels_only() -> None:

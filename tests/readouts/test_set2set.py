@@ -1,14 +1,24 @@
+import pytest
 import torch
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from permlab.readouts.set2set import Set2Set
 
 
-def test_it_is_pygs() -> None:
-    x, index = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 1, 3])
-    ours, theirs = Set2Set(3, steps=4), PyGSet2Set(3, processing_steps=4)
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_it_is_pygs_with_its_gradients(steps: int) -> None:
+    torch.manual_seed(steps)
+    index = torch.tensor([0, 0, 1, 1, 1, 3])  # graph 2 is empty
+    x, direction = (torch.randn(*shape, dtype=torch.float64) for shape in ((6, 3), (4, 6)))
+    ours, theirs = Set2Set(3, steps=steps).double(), PyGSet2Set(3, processing_steps=steps).double()
     theirs.load_state_dict(ours.set2set.state_dict())
-    torch.testing.assert_close(ours(x, index, dim_size=4), theirs(x, index, dim_size=4))
+    found = []
+    for readout in (ours, theirs):
+        rows = x.clone().requires_grad_()
+        out = readout(rows, index, dim_size=4)
+        (out * direction).sum().backward()
+        found.append([out, rows.grad, *(weight.grad for weight in readout.parameters())])
+    torch.testing.assert_close(*found)
 
 
 def test_building_one_leaves_the_global_generator_alone() -> None:
