@@ -1,5 +1,6 @@
 """GraphStore: an open data set. Memory-mapped, so ten processes on a node share one copy in the page cache."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -97,11 +98,20 @@ class GraphStore:
         size = self.manifest.holdout if holdout is None else holdout
         return split(self.group, size, seed, validation, validation_seed)
 
-    def batch(self, graphs: np.ndarray, permutation_seed: int | np.ndarray | None = None) -> GraphBatch:
+    def orders(self, seeds: Sequence[int]) -> np.ndarray:
+        """What `batch` would draw from these seeds, for all graphs: [seeds, n], a node by its number in its graph."""
+        start = np.repeat(self.node_ptr[:-1], np.diff(self.node_ptr))
+        drawn = (node_order(self.graph_id, self.node_ptr, seed) - start for seed in seeds)
+        return np.stack([order.astype(np.int32) for order in drawn])
+
+    def batch(
+        self, graphs: np.ndarray, permutation_seed: int | np.ndarray | None = None, orders: np.ndarray | None = None
+    ) -> GraphBatch:
         """The graphs at these positions as one batch, by index arithmetic over the flat arrays.
 
         With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike. The
         order depends on that seed (one, or one a graph; negative: keep its order) and the graph, not on the batch.
+        With `orders`, drawn before, it names the row of those instead.
         A row of Â keeps the order of its entries, so that sums over neighbours are the same to the last bit.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
@@ -124,24 +134,30 @@ class GraphStore:
             column = self.a_column.take(entry)
             column += np.repeat(ptr[:-1].astype(np.int32), entry_counts)
         else:
-            order = node_order(self.graph_id[graphs], ptr, permutation_seed)
+            if orders is None:
+                order = node_order(self.graph_id[graphs], ptr, permutation_seed)
+            else:
+                row = np.repeat(np.broadcast_to(permutation_seed, counts.shape), counts)
+                order = np.repeat(ptr[:-1], counts) + orders.reshape(-1).take(row * orders.shape[1] + node)
             position = np.empty(len(order), dtype=np.int32)
             position[order] = np.arange(len(order), dtype=np.int32)
             node = node[order]
-            row_first = self.a_ptr[node]
-            degree = self.a_ptr[node + 1] - row_first
+            row_first = self.a_ptr.take(node)
+            degree = self.a_ptr.take(node + 1) - row_first
             row_ptr = pointer(degree)
             entry = _ranges(row_first, degree, row_ptr)
             start = np.repeat(np.repeat(ptr[:-1], counts), degree)
-            column = position[start + self.a_column[entry]]
+            column = position.take(start + self.a_column.take(entry))
             a_ptr = row_ptr.astype(np.int32)
-        az, a_value = self._tensors
+        az, a_value, a_sum = self._tensors
+        nodes = self._tensor(node)
         return GraphBatch(
-            x=az.index_select(0, self._tensor(node)),
+            x=az.index_select(0, nodes),
             ptr=self._tensor(ptr),
             a_ptr=self._tensor(a_ptr),
             a_column=self._tensor(column),
             a_value=a_value.index_select(0, self._tensor(entry)),
+            a_sum=a_sum.index_select(0, nodes),
             y=self._tensor(self.y[graphs]),
         )
 
@@ -150,9 +166,10 @@ class GraphStore:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
-    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is large, on the device: Â·Z and the values of Â. Indices are reckoned on the host."""
-        return self._tensor(self.az), self._tensor(self.a_value)
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What is large, on the device: Â·Z, the values of Â and their sums. Indices are reckoned on the host."""
+        a_sum = np.add.reduceat(self.a_value, self.a_ptr[:-1])  # every row has an entry: its loop
+        return self._tensor(self.az), self._tensor(self.a_value), self._tensor(a_sum)
 
 
 def _ranges(first: np.ndarray, counts: np.ndarray, ptr: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -121,13 +122,26 @@ class GraphData(pl.LightningDataModule):
 
     def train_batches(self, epoch: int, order: np.ndarray, steps: range) -> Iterator[GraphBatch]:
         train = self.split.train
-        drawn_in = epoch + 1 if self.fresh_permutations else 0
-        copies = range(1, self.permutations + 1)
-        seeds = np.array([-1, *(derive_seed(self.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
         for step in steps:
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
-            permutation = seeds[item // len(train)] if self.permutations else None
-            yield self.store.batch(train[item % len(train)], permutation)._replace(step=step)
+            graphs, copy = train[item % len(train)], item // len(train)
+            if not self.permutations:
+                batch = self.store.batch(graphs)
+            elif self.fresh_permutations:
+                batch = self.store.batch(graphs, self._seeds(epoch + 1)[copy])
+            else:
+                batch = self.store.batch(graphs, copy, self._orders)
+            yield batch._replace(step=step)
+
+    def _seeds(self, drawn_in: int) -> np.ndarray:
+        """Of the original and its copies."""
+        copies = range(1, self.permutations + 1)
+        return np.array([-1, *(derive_seed(self.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
+
+    @cached_property
+    def _orders(self) -> np.ndarray:
+        """The nodes' orders in the fixed copies: drawn once, as to draw them takes longer than to make the batch."""
+        return self.store.orders(self._seeds(0).tolist())
 
     def train_dataloader(self) -> TrainLoader:
         return TrainLoader(self)

@@ -1,13 +1,32 @@
 """Γ: graph convolution layers H ↦ σ(Â H W + b) on flat batches, Â·Z given."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
-from permlab.readouts.segments import segment_sum, weighted_sum
+from permlab.readouts.segments import segment_sum, spread, weighted_sum
 from permlab.tasks.layer import Layer, chain
+
+
+class _SummedLayer(torch.autograd.Function):
+    """(cᵀH) W + n bᵀ of every graph: h [n, p], c [n], sizes [B, 1], weight [p, q], bias [q] → [B, q]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, columns: Tensor | None, ptr: Tensor, sizes: Tensor, weight: Tensor, bias: Tensor
+    ) -> Tensor:
+        pooled = weighted_sum(h, ptr, columns)
+        ctx.save_for_backward(pooled, columns, ptr, sizes, weight)
+        return torch.addmm(sizes * bias, pooled, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, Tensor, Tensor]:
+        pooled, columns, ptr, sizes, weight = ctx.saved_tensors
+        grad_h = spread(torch.mm(grad, weight.T), ptr, columns) if ctx.needs_input_grad[0] else None
+        return grad_h, None, None, None, torch.mm(pooled.T, grad), torch.mm(sizes.T, grad)[0]
 
 
 class GCN(nn.Module):
@@ -47,11 +66,14 @@ class GCN(nn.Module):
         For a linear last layer only.
         """
         h = self._layers(batch, len(self.weights) - 1)
-        columns = weighted_sum(batch.a_value[:, None], batch.a_ptr)[:, 0] if len(self.weights) > 1 else None
+        columns = batch.a_sum if len(self.weights) > 1 else None  # the first layer is given Â·Z
         if self.dropout and len(self.weights) > 1:
             h = nn.functional.dropout(h, self.dropout, self.training)
-        sizes = batch.ptr.diff()[:, None].to(h.dtype)
-        return segment_sum(h, batch.ptr, columns) @ self.weights[-1] + sizes * self.biases[-1]
+        weight, bias, sizes = self.weights[-1], self.biases[-1], batch.ptr.diff()[:, None].to(h.dtype)
+        if torch.is_grad_enabled():
+            out: Tensor = _SummedLayer.apply(h, columns, batch.ptr, sizes, weight, bias)
+            return out
+        return torch.addmm(sizes * bias, segment_sum(h, batch.ptr, columns), weight)
 
     def _layers(self, batch: GraphBatch, count: int) -> Tensor:
         """The first `count` layers: at one step, unless something is dropped between them."""

@@ -89,3 +89,10 @@ def test_split_sizes_come_from_the_data_set(store: GraphStore) -> None:
 def test_positions_out_of_range(store: GraphStore) -> None:
     with pytest.raises(DataUsageError, match="positions run from 0 to 59, got -1 to 3"):
         store.batch(np.array([-1, 3]))
+
+
+def test_orders_drawn_before_give_the_same_batch(store: GraphStore) -> None:
+    graphs, seeds = np.array([5, 0, 9, 5]), np.array([-1, 7, 12])
+    row = np.array([1, 0, 2, 2])
+    drawn, stored = store.batch(graphs, seeds[row]), store.batch(graphs, row, store.orders(seeds.tolist()))
+    assert all(torch.equal(left, right) for left, right in zip(drawn[:-1], stored[:-1], strict=True))
