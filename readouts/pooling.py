@@ -4,7 +4,7 @@ from torch import Tensor
 
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import check_size
-from permlab.readouts.segments import lexicographic_order, segment_sum
+from permlab.readouts.segments import lexicographic_order, rearranged, segment_sum
 
 
 class Identity(RowReadout):
@@ -84,4 +84,4 @@ class SortPooling(RowReadout):
         self.out_channels = max_nodes * in_channels
 
     def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return x.index_select(0, lexicographic_order(x, ptr))
+        return rearranged(x, lexicographic_order(x, ptr))

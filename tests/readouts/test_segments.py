@@ -8,6 +8,7 @@ from permlab.readouts.segments import (
     descending_order,
     flat_padded,
     lexicographic_order,
+    rearranged,
     segment_ids,
     segment_sum,
     sort_columns,
@@ -86,3 +87,11 @@ def test_second_derivatives_pass_through_the_sort() -> None:
     columns = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     ptr = pointers([2, 3])
     assert torch.autograd.gradgradcheck(lambda value: sort_columns(value, ptr).square(), (columns,))
+
+
+def test_rearranged_rows_take_their_gradients_back() -> None:
+    x = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
+    order = torch.randperm(7)
+    assert torch.equal(rearranged(x, order), x[order])
+    assert torch.autograd.gradcheck(lambda rows: rearranged(rows, order), (x,))
+    assert torch.autograd.gradgradcheck(lambda rows: rearranged(rows, order), (x,))
