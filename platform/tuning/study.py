@@ -171,11 +171,16 @@ class Study:
 
     def wants_more(self) -> bool:
         """Is there budget that neither finished nor running trials use?"""
-        finished = self.study.get_trials(deepcopy=False, states=FINISHED)
-        running = len(self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+        finished, running = self._look()
         if self.tune.trials is not None and len(finished) + running >= self.tune.trials:
             return False
         return not self._spent(finished)
+
+    def _look(self) -> tuple[list[FrozenTrial], int]:
+        """The finished trials, and how many run: at one look, as another driver's may end between two."""
+        trials = self.study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING))
+        finished = [trial for trial in trials if trial.state in FINISHED]
+        return finished, len(trials) - len(finished)
 
     def _spent(self, finished: list[FrozenTrial]) -> bool:
         tune = self.tune
@@ -190,8 +195,8 @@ class Study:
     @property
     def over(self) -> bool:
         """The budget is spent and nothing runs."""
-        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        return not running and self._spent(self.study.get_trials(deepcopy=False, states=FINISHED))
+        finished, running = self._look()
+        return not running and self._spent(finished)
 
     @property
     def finished(self) -> int:
