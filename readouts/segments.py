@@ -262,16 +262,17 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     order = descending_order(x[:, last][None], ptr.diff())[0]
     if last == 0:
         return order
-    rows = x.index_select(0, order)
-    equal = rows[1:] == rows[:-1]
-    tied = equal[:, last].clone()
+    values = x[:, last].index_select(0, order)
+    tied = values[1:] == values[:-1]
     ends = ptr[1:-1]
     tied[ends[(ends > 0) & (ends < len(x))] - 1] = False  # the next row is another graph's
-    differ = tied & ~equal.all(dim=1)
-    if not differ.any():
+    above = tied.nonzero()[:, 0]
+    gaps = x.index_select(0, order[above]).sub_(x.index_select(0, order[above + 1])).abs_().sum(1)
+    differ = above[gaps > 0]
+    if not len(differ):
         return order
     run = torch.cat([tied.new_zeros(1), ~tied]).cumsum(0)  # rows that tie have one number
-    unsettled = torch.zeros_like(run, dtype=torch.bool).index_fill_(0, run[1:][differ], True)[run]
+    unsettled = torch.zeros_like(run, dtype=torch.bool).index_fill_(0, run[1 + differ], True)[run]
     rows, runs = order[unsettled], run[unsettled]
     keys = (-x[rows, :last]).T.cpu().numpy()  # the least of the columns first; few rows
     inside = torch.from_numpy(np.lexsort((*keys, runs.cpu().numpy()))).to(rows.device)
