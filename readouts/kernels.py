@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
@@ -63,6 +64,7 @@ class _GaussianSums(torch.autograd.Function):
         return weighted_sum(values, ptr)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         u, length, ptr, factors, values = ctx.saved_tensors
         rows = grad.index_select(0, segment_ids(ptr)).mul_(values)

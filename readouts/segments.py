@@ -1,6 +1,7 @@
 """Arithmetic on flat batches: the rows of graph b are x[ptr[b]:ptr[b+1]].
 
-Work is proportional to the n rows that exist. Nothing here pads to [B, N], nothing loops over graphs.
+Work is proportional to the n rows that exist: what sorts pads to graphs of about the same size only, and nothing loops
+over graphs, but for giants.
 """
 
 import warnings
@@ -27,9 +28,9 @@ def _repeat(values: Tensor, counts: Tensor) -> Tensor:
 
 
 def transposed(x: Tensor) -> Tensor:
-    """xᵀ, copied: [n, k] → [k, n]; no gradient."""
-    if x.device.type == "cpu" and min(x.shape) < 32:  # NumPy takes half the time
-        return torch.from_numpy(np.ascontiguousarray(x.detach().numpy().T))
+    """xᵀ, copied: [n, k] → [k, n]."""
+    if x.device.type == "cpu" and min(x.shape) < 32 and not torch.is_grad_enabled():  # NumPy takes half the time
+        return torch.from_numpy(np.ascontiguousarray(x.numpy().T))
     return x.T.contiguous()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from permlab.readouts.base import Readout
@@ -50,6 +51,7 @@ class _Set2Set(torch.autograd.Function):
         return star.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, ptr, ids, weight, star, *saved = ctx.saved_tensors
         d, graphs, steps = x.size(1), len(star), len(saved) // 5

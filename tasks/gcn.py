@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import segment_sum, spread, weighted_sum
@@ -23,6 +24,7 @@ class _SummedLayer(torch.autograd.Function):
         return torch.addmm(sizes * bias, pooled, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, Tensor, Tensor]:
         pooled, columns, ptr, sizes, weight = ctx.saved_tensors
         grad_h = spread(torch.mm(grad, weight.T), ptr, columns) if ctx.needs_input_grad[0] else None

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from permlab.datasets.batch import GraphBatch
@@ -71,6 +72,7 @@ class _Chain(torch.autograd.Function):
         return h
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved, batch = ctx.saved_tensors, ctx.batch
         gradients: list[Tensor] = []  # from the last parameter to the first

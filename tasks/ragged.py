@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.layer import Layer, activate, chain
@@ -55,6 +56,7 @@ class _RaggedProduct(torch.autograd.Function):
         return torch.empty_like(out).index_copy_(0, order, out)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         padded, weight, slot, order = ctx.saved_tensors
         k = padded.size(1)

@@ -12,6 +12,7 @@ from permlab.readouts.segments import (
     segment_ids,
     segment_sum,
     sort_columns,
+    sort_with_sum,
 )
 
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=12)
@@ -95,3 +96,8 @@ def test_rearranged_rows_take_their_gradients_back() -> None:
     assert torch.equal(rearranged(x, order), x[order])
     assert torch.autograd.gradcheck(lambda rows: rearranged(rows, order), (x,))
     assert torch.autograd.gradgradcheck(lambda rows: rearranged(rows, order), (x,))
+
+
+def test_second_derivatives_pass_through_the_sort_with_its_sum() -> None:
+    x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda rows: sort_with_sum(rows, pointers([2, 3])), (x,))

@@ -70,3 +70,11 @@ def test_a_chain_is_one_layer_after_the_other(batch: GraphBatch, activation: str
         parameters += [weight, bias]
     given = [parameter.T if parameter.dim() == 2 and i == 2 else parameter for i, parameter in enumerate(parameters)]
     same_with_gradients(chain(h, layers, given, batch), expected, h, *parameters)
+
+
+def test_a_second_derivative_is_refused_not_wrong(batch: GraphBatch) -> None:
+    h, weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((7, 3), (3, 4), (4,)))
+    out = chain(h, [Layer("tanh")], [weight, bias], batch)
+    (first,) = torch.autograd.grad(out.square().sum(), h, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
