@@ -58,7 +58,8 @@ class EvaluationLoader:
     """A split in order, in large batches; that of `_perm` with every graph's nodes permuted, anew in every epoch."""
 
     def __init__(self, data: "GraphData", split: str) -> None:
-        self.data, self.graphs, self.permuted = data, getattr(data.split, split.removesuffix("_perm")), "_perm" in split
+        self.data, self.permuted = data, split.endswith("_perm")
+        self.graphs = getattr(data.split, split.removesuffix("_perm"))
 
     def __len__(self) -> int:
         return -(-len(self.graphs) // EVALUATION_BATCH)
@@ -122,13 +123,14 @@ class GraphData(pl.LightningDataModule):
 
     def train_batches(self, epoch: int, order: np.ndarray, steps: range) -> Iterator[GraphBatch]:
         train = self.split.train
+        seeds = self._seeds(epoch + 1) if self.fresh_permutations else None
         for step in steps:
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
             graphs, copy = train[item % len(train)], item // len(train)
             if not self.permutations:
                 batch = self.store.batch(graphs)
-            elif self.fresh_permutations:
-                batch = self.store.batch(graphs, self._seeds(epoch + 1)[copy])
+            elif seeds is not None:
+                batch = self.store.batch(graphs, seeds[copy])
             else:
                 batch = self.store.batch(graphs, copy, self._orders)
             yield batch._replace(step=step)
