@@ -1,7 +1,6 @@
 """Arithmetic on flat batches: the rows of graph b are x[ptr[b]:ptr[b+1]].
 
-Work is proportional to the n rows that exist: what sorts pads to graphs of about the same size only, and nothing loops
-over graphs, but for giants.
+Work is proportional to the n rows that exist: nothing is padded to the largest graph but what is asked for padded.
 """
 
 import warnings
@@ -10,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from permlab.readouts.network import put_back, sort_descending
 
 warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # what is used of it is tested
-SMALL, GIANT = 32, 1024  # rows; numpy sorts up to 256 twenty times as fast an entry as thousands
 
 
 def segment_ids(ptr: Tensor) -> Tensor:
@@ -116,122 +117,39 @@ def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     return padded
 
 
-def descending_order(columns: Tensor, sizes: Tensor) -> Tensor:
-    """columns [k, n], sizes of the graphs [B] → perm [k, n]: each column descending in each graph, ties as given."""
-    n = columns.size(1)
-    if columns.dtype == torch.float32 and columns.device.type == "cpu" and n < 2**31:
-        return _packed_order(columns.detach(), sizes)
-    ids = _repeat(torch.arange(sizes.numel(), device=sizes.device), sizes)
-    by_value = columns.argsort(dim=1, descending=True, stable=True)
-    by_id = ids[by_value].argsort(dim=1, stable=True)
-    return by_value.gather(1, by_id)
-
-
-def _packed_order(columns: Tensor, sizes: Tensor) -> Tensor:
-    """One int64 a value, (its bits, flipped to descend | place): NumPy sorts these with AVX2 or AVX-512.
-
-    Graphs of about the same size are sorted together, as the rows of one array, padded at their ends; giants by radix.
-    """
-    k, n = columns.shape
-    place_bits = max(n - 1, 0).bit_length()
-    bits = columns.contiguous().numpy().view(np.int32)
-    flipped = bits >> 31  # IEEE 754 floats compare as signed integers, once these bits are flipped
-    flipped &= 0x7FFFFFFF
-    flipped ^= bits
-    np.invert(flipped, out=flipped)
-    packed = np.empty((k, n + 1), dtype=np.int64)
-    packed[:, :n] = flipped
-    packed[:, :n] <<= place_bits
-    packed[:, :n] |= np.arange(n)
-    packed[:, n] = 2**63 - 1  # what a slot without a row points to
-    count = sizes.numpy()
-    start = np.cumsum(count) - count
-    if count.max(initial=0) <= SMALL:
-        classes = [np.arange(len(count))] if n else []
-    else:
-        kind = np.frexp(np.maximum(count, SMALL) - 1)[1]  # 32, 64, 128, … rows at the most
-        classes = [np.flatnonzero(kind == power) for power in np.unique(kind[count <= GIANT])]
-    widths = [int(count[graphs].max()) for graphs in classes]
-    slots = [
-        np.where(np.arange(width) < count[graphs, None], start[graphs, None] + np.arange(width), n).reshape(-1)
-        for graphs, width in zip(classes, widths, strict=True)
-    ]
-    slot = np.concatenate(slots) if slots else np.empty(0, dtype=np.int64)
-    blocks = np.take(packed, slot, axis=1)
-    first = 0
-    for graphs, width in zip(classes, widths, strict=True):
-        last = first + len(graphs) * width
-        blocks[:, first:last].reshape(k, len(graphs), width).sort(axis=2)  # a view
-        first = last
-    filled = np.flatnonzero(slot < n)
-    back = np.zeros(n, dtype=np.int64)
-    back[slot[filled]] = filled
-    order = np.take(blocks, back, axis=1) if blocks.size else np.empty((k, n), dtype=np.int64)
-    order &= (1 << place_bits) - 1
-    for graph in np.flatnonzero(count > GIANT):
-        rows = slice(start[graph], start[graph] + count[graph])
-        np.add(_radix_order(flipped[:, rows]), start[graph], out=order[:, rows])
-    return torch.from_numpy(order)
-
-
-def _radix_order(values: np.ndarray) -> np.ndarray:
-    """The stable order of each row of 32-bit integers, [k, n] → [k, n].
-
-    NumPy sorts 16 bits by radix: a row takes a time proportional to n. Row by row, as one of them fits into the cache.
-    """
-    words = values.view(np.uint32) ^ np.uint32(2**31)
-    low, high = words.astype(np.uint16), (words >> np.uint32(16)).astype(np.uint16)
-    order = np.empty(values.shape, dtype=np.int64)
-    for row in range(len(values)):
-        by_low = low[row].argsort(kind="stable")
-        by_low.take(high[row].take(by_low).argsort(kind="stable"), out=order[row])
-    return order
-
-
-class _SortColumns(torch.autograd.Function):
-    """columns [k, n] → sorted [k, n]; the gradient goes back along the same permutation."""
+class _SortRows(torch.autograd.Function):
+    """The gradient goes back along the same permutations."""
 
     @staticmethod
-    def forward(ctx: Any, columns: Tensor, sizes: Tensor) -> Tensor:
-        perm = descending_order(columns, sizes)
-        ctx.save_for_backward(perm)
-        return columns.gather(1, perm)
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, with_sum: bool) -> Tensor:
+        columns = torch.cat([x, x.sum(1, keepdim=True)], 1) if with_sum else x
+        out, rows = sort_descending(columns.numpy(), ptr.numpy())
+        ctx.rows, ctx.with_sum = rows, with_sum
+        return torch.from_numpy(out)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (perm,) = ctx.saved_tensors
-        grad = grad.contiguous()  # a strided scatter is three times slower
-        return torch.empty_like(grad).scatter_(1, perm, grad), None
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        columns = torch.from_numpy(put_back(grad.contiguous().numpy(), ctx.rows))
+        return columns[:, :-1] + columns[:, -1:] if ctx.with_sum else columns, None, None
 
 
-def sort_columns(columns: Tensor, ptr: Tensor) -> Tensor:
-    """columns [k, n], one row a column of the paper → the same, descending within every graph."""
-    sorted_columns: Tensor = _SortColumns.apply(columns, ptr.diff())
-    return sorted_columns
+def sort_rows(x: Tensor, ptr: Tensor, with_sum: bool = False) -> Tensor:
+    """↓X of every graph, or with its sum ↓[X | X1]: x [n, k] → [n, k] or [n, k + 1], each column descending."""
+    if x.dtype == torch.float32 and x.device.type == "cpu":
+        out: Tensor = _SortRows.apply(x, ptr, with_sum)
+        return out
+    columns = torch.cat([x, x.sum(1, keepdim=True)], 1) if with_sum else x
+    return columns.gather(0, descending_order(columns.detach(), ptr))
 
 
-class _SortWithSum(torch.autograd.Function):
-    """[X | X1] sorted: x [n, d] → [n, d + 1], each column descending within every graph."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, sizes: Tensor) -> Tensor:
-        columns = torch.cat([transposed(x), x.sum(1)[None]])
-        perm = descending_order(columns, sizes)
-        ctx.save_for_backward(perm)
-        return transposed(columns.gather(1, perm))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (perm,) = ctx.saved_tensors
-        columns = transposed(grad)
-        columns = torch.empty_like(columns).scatter_(1, perm, columns)
-        return transposed(columns[:-1] + columns[-1]), None
-
-
-def sort_with_sum(x: Tensor, ptr: Tensor) -> Tensor:
-    """β_A(X) of every graph for A = [I | 1]: x [n, d] → [n, d + 1]."""
-    rows: Tensor = _SortWithSum.apply(x, ptr.diff())
-    return rows
+def descending_order(x: Tensor, ptr: Tensor) -> Tensor:
+    """x [n, k] → the rows [n, k] in which each column descends within every graph, ties as given."""
+    if x.dtype == torch.float32 and x.device.type == "cpu":
+        return torch.from_numpy(sort_descending(x.numpy(), ptr.numpy())[1]).long()
+    by_value = x.argsort(dim=0, descending=True, stable=True)
+    by_graph = segment_ids(ptr)[by_value].argsort(dim=0, stable=True)
+    return by_value.gather(0, by_graph)
 
 
 class _Rearranged(torch.autograd.Function):
@@ -260,7 +178,7 @@ def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     """
     x = x.detach()
     last = x.size(1) - 1
-    order = descending_order(x[:, last][None], ptr.diff())[0]
+    order = descending_order(x[:, last:], ptr)[:, 0]
     if last == 0:
         return order
     values = x[:, last].index_select(0, order)

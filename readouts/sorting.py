@@ -9,7 +9,7 @@ from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.keys import check_key, gaussian, parse_key
-from permlab.readouts.segments import flat_padded, sort_columns, sort_with_sum
+from permlab.readouts.segments import flat_padded, sort_rows
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
 
@@ -53,10 +53,7 @@ class Ordering(RowReadout):
         self.out_channels = max_nodes * self.row_channels
 
     def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if self.plain:
-            return sort_with_sum(x, ptr)
-        columns = self.key.to(x.dtype).T @ x.T  # [D, n]: each column contiguous, as the sort wants it
-        return sort_columns(columns, ptr).T.contiguous()
+        return sort_rows(x, ptr, with_sum=True) if self.plain else sort_rows(x @ self.key.to(x.dtype), ptr)
 
 
 class ReducedOrdering(Readout):
@@ -110,5 +107,5 @@ class ReducedOrdering(Readout):
             self.register_buffer("weight", B)
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        columns = self.key.to(x.dtype).T @ x.T
-        return flat_padded(sort_columns(columns, ptr).T, ptr, self.max_nodes) @ self.weight.to(x.dtype).T
+        rows = sort_rows(x @ self.key.to(x.dtype), ptr)
+        return flat_padded(rows, ptr, self.max_nodes) @ self.weight.to(x.dtype).T

@@ -12,7 +12,7 @@ from permlab.platform.bench.padded import aggregation, padded
 from permlab.platform.bench.tables import spread
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.catalogue import build
-from permlab.readouts.segments import segment_ids, sort_columns
+from permlab.readouts.segments import segment_ids, sort_rows
 
 LEAST = 0.02  # seconds that a measurement takes at least
 MOST_PADDED = 2**25  # numbers in a padded tensor: 128 MB, and as much again several times over
@@ -46,7 +46,7 @@ def ways(method: str, d: int, sizes: list[int]) -> dict[str, Callable[[Tensor, T
     readout: Readout | None = None
     ours: Callable[[Tensor, Tensor], Tensor]
     if method == "sort_columns":
-        ours = _sort_columns
+        ours = sort_rows
     else:
         readout = build(method, d, largest).float()
         ours = readout.ordered if isinstance(readout, RowReadout) else readout.pool
@@ -58,10 +58,6 @@ def ways(method: str, d: int, sizes: list[int]) -> dict[str, Callable[[Tensor, T
         "padded": padded(method, largest, readout) if fits else None,
         "pyg": aggregation(method, largest, readout) if fits or not sorts else None,
     }
-
-
-def _sort_columns(x: Tensor, ptr: Tensor) -> Tensor:
-    return sort_columns(x.T.contiguous(), ptr).T
 
 
 def _timer(pool: Callable[[Tensor, Tensor], Tensor], x: Tensor, where: Tensor) -> Callable[[bool], float]:

@@ -11,8 +11,7 @@ from permlab.readouts.segments import (
     rearranged,
     segment_ids,
     segment_sum,
-    sort_columns,
-    sort_with_sum,
+    sort_rows,
 )
 
 SIZES = st.lists(st.integers(0, 9), min_size=1, max_size=12)
@@ -24,31 +23,52 @@ def pointers(sizes: list[int]) -> torch.Tensor:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data(), SIZES, st.integers(1, 4), st.sampled_from([torch.float32, torch.float64]))
+@given(st.data(), SIZES, st.integers(1, 18), st.sampled_from([torch.float32, torch.float64]))
 def test_columns_are_sorted_as_numpy_sorts_each_graph(data, sizes: list[int], k: int, dtype: torch.dtype) -> None:
     n = sum(sizes)
-    values = data.draw(st.lists(st.lists(FEW_VALUES, min_size=n, max_size=n), min_size=k, max_size=k))
-    columns = torch.tensor(values, dtype=dtype).reshape(k, n)
-    ours = sort_columns(columns, pointers(sizes))
-    starts = np.cumsum(sizes)[:-1]
-    theirs = [np.sort(block, axis=1)[:, ::-1] for block in np.split(columns.numpy(), starts, axis=1)]
-    assert np.array_equal(ours.numpy(), np.concatenate(theirs, axis=1))
+    values = data.draw(st.lists(st.lists(FEW_VALUES, min_size=k, max_size=k), min_size=n, max_size=n))
+    x = torch.tensor(values, dtype=dtype).reshape(n, k)
+    ours = sort_rows(x, pointers(sizes))
+    theirs = [np.sort(block, axis=0)[::-1] for block in np.split(x.numpy(), np.cumsum(sizes)[:-1])]
+    assert np.array_equal(ours.numpy(), np.concatenate(theirs))
 
 
 @pytest.mark.parametrize("n", [1, 100, 5000])
-def test_both_sorts_give_one_permutation(n: int) -> None:
+@pytest.mark.parametrize("k", [1, 3, 8, 13])
+def test_both_sorts_give_one_permutation(n: int, k: int) -> None:
     generator = torch.Generator().manual_seed(n)
-    columns = torch.randint(-3, 3, (3, n), generator=generator).float()  # many ties: both keep the input order
+    x = torch.randint(-3, 3, (n, k), generator=generator).float()  # many ties: both keep the input order
     sizes = torch.bincount(torch.randint(0, 7, (n,), generator=generator), minlength=9)  # the last two are empty
-    assert torch.equal(descending_order(columns, sizes), descending_order(columns.double(), sizes))
+    ptr = pointers(sizes.tolist())
+    assert torch.equal(descending_order(x, ptr), descending_order(x.double(), ptr))
 
 
-def test_graphs_of_every_size_class_at_once() -> None:
-    sizes = torch.tensor([1, 31, 32, 33, 0, 64, 65, 257, 1000, 2, 1025, 3000])
-    columns = torch.randn(3, int(sizes.sum()), generator=torch.Generator().manual_seed(0))
-    columns[0, ::7], columns[1, ::5] = float("inf"), float("-inf")
-    columns[2] = columns[2].round() + 0.0  # many ties, none between 0 and −0
-    assert torch.equal(descending_order(columns, sizes), descending_order(columns.double(), sizes))
+def test_graphs_of_every_size_at_once() -> None:
+    sizes = [*range(40), 64, 65, 257, 1000, 1024, 1025, 3000]  # the last two are giants
+    x = torch.randn(sum(sizes), 9, generator=torch.Generator().manual_seed(0))
+    x[::7, 0], x[::5, 1] = float("inf"), float("-inf")
+    x[:, 2] = x[:, 2].round() + 0.0  # many ties, none between 0 and −0
+    ptr = pointers(sizes)
+    assert torch.equal(descending_order(x, ptr), descending_order(x.double(), ptr))
+    assert torch.equal(sort_rows(x, ptr), sort_rows(x.double(), ptr).float())
+
+
+def test_rows_that_ptr_does_not_cover_are_refused() -> None:
+    with pytest.raises(ValueError, match="ptr ends at 3, x has 4 rows"):
+        sort_rows(torch.zeros(4, 2), pointers([3]))
+
+
+@pytest.mark.parametrize("with_sum", [False, True])
+def test_the_fast_sort_has_the_plain_ones_gradient(with_sum: bool) -> None:
+    generator, sizes = torch.Generator().manual_seed(0), [0, 5, 1, 30, 1100]
+    x = torch.randn(sum(sizes), 9, generator=generator)
+    weights = torch.randn(sum(sizes), 9 + with_sum, generator=generator)
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        rows = x.detach().to(dtype).requires_grad_()
+        (sort_rows(rows, pointers(sizes), with_sum) * weights.to(dtype)).sum().backward()
+        gradients.append(rows.grad.double())
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-5)
 
 
 @settings(max_examples=100, deadline=None)
@@ -84,10 +104,10 @@ def test_equal_sums_tie_in_any_order_of_rows() -> None:
     torch.testing.assert_close(sums[0], segment_sum(x, pointers([900]))[0], atol=1e-4, rtol=1e-5)
 
 
-def test_second_derivatives_pass_through_the_sort() -> None:
-    columns = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    ptr = pointers([2, 3])
-    assert torch.autograd.gradgradcheck(lambda value: sort_columns(value, ptr).square(), (columns,))
+@pytest.mark.parametrize("with_sum", [False, True])
+def test_second_derivatives_pass_through_the_sort(with_sum: bool) -> None:
+    x = torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda rows: sort_rows(rows, pointers([2, 3]), with_sum).square(), (x,))
 
 
 def test_rearranged_rows_take_their_gradients_back() -> None:
@@ -96,8 +116,3 @@ def test_rearranged_rows_take_their_gradients_back() -> None:
     assert torch.equal(rearranged(x, order), x[order])
     assert torch.autograd.gradcheck(lambda rows: rearranged(rows, order), (x,))
     assert torch.autograd.gradgradcheck(lambda rows: rearranged(rows, order), (x,))
-
-
-def test_second_derivatives_pass_through_the_sort_with_its_sum() -> None:
-    x = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    assert torch.autograd.gradgradcheck(lambda rows: sort_with_sum(rows, pointers([2, 3])), (x,))
