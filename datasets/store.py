@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from permlab.datasets.assembly import assemble, assemble_permuted, bounds
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
-from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
+from permlab.datasets.chunk import GraphChunk, from_arrow
 from permlab.datasets.errors import DataUsageError
-from permlab.datasets.manifest import Manifest, open_array, read_manifest
+from permlab.datasets.manifest import CacheBroken, Manifest, open_array, read_manifest, rebuild_hint
 from permlab.datasets.randomness import node_order
 from permlab.datasets.splits import Split, split
 
@@ -115,40 +116,23 @@ class GraphStore:
         A row of Â keeps the order of its entries, so that sums over neighbours are the same to the last bit.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
-        if len(graphs) and (graphs.min() < 0 or graphs.max() >= len(self)):
-            raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {graphs.min()} to {graphs.max()}")
-        first = self.node_ptr[graphs]
-        counts = self.node_ptr[graphs + 1] - first
-        ptr = pointer(counts)
-        node = _ranges(first, counts, ptr)
+        try:
+            ptr, entry_ptr = bounds(graphs, self.node_ptr, self.a_ptr, len(self.a_column))
+        except IndexError:
+            given = f"{graphs.min()} to {graphs.max()}"
+            raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
+        except ValueError:
+            name = self.manifest.name
+            raise CacheBroken(f"{self.folder}: node_ptr.npy or a_ptr.npy is damaged; {rebuild_hint(name)}") from None
+        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
         if permutation_seed is None:
-            entry_first = self.a_ptr[first]
-            entry_counts = self.a_ptr[first + counts] - entry_first
-            entry_ptr = pointer(entry_counts)
-            entry = _ranges(entry_first, entry_counts, entry_ptr)
-            a_ptr = np.empty(len(node) + 1, dtype=np.int32)
-            np.subtract(
-                self.a_ptr.take(node), np.repeat(entry_first - entry_ptr[:-1], counts), out=a_ptr[:-1], casting="unsafe"
-            )
-            a_ptr[-1] = len(entry)
-            column = self.a_column.take(entry)
-            column += np.repeat(ptr[:-1].astype(np.int32), entry_counts)
+            node, entry, a_ptr, column = assemble(*flat)
+        elif orders is None:
+            order = node_order(self.graph_id[graphs], ptr, permutation_seed) - np.repeat(ptr[:-1], np.diff(ptr))
+            node, entry, a_ptr, column = assemble_permuted(*flat, order[None], np.zeros_like(graphs), ptr)
         else:
-            if orders is None:
-                order = node_order(self.graph_id[graphs], ptr, permutation_seed)
-            else:
-                row = np.repeat(np.broadcast_to(permutation_seed, counts.shape), counts)
-                order = np.repeat(ptr[:-1], counts) + orders.reshape(-1).take(row * orders.shape[1] + node)
-            position = np.empty(len(order), dtype=np.int32)
-            position[order] = np.arange(len(order), dtype=np.int32)
-            node = node[order]
-            row_first = self.a_ptr.take(node)
-            degree = self.a_ptr.take(node + 1) - row_first
-            row_ptr = pointer(degree)
-            entry = _ranges(row_first, degree, row_ptr)
-            start = np.repeat(np.repeat(ptr[:-1], counts), degree)
-            column = position.take(start + self.a_column.take(entry))
-            a_ptr = row_ptr.astype(np.int32)
+            row = np.broadcast_to(permutation_seed, graphs.shape)
+            node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
         az, a_value, a_sum = self._tensors
         nodes = self._tensor(node)
         return GraphBatch(
@@ -170,8 +154,3 @@ class GraphStore:
         """What is large, on the device: Â·Z, the values of Â and their sums. Indices are reckoned on the host."""
         a_sum = np.add.reduceat(self.a_value, self.a_ptr[:-1])  # every row has an entry: its loop
         return self._tensor(self.az), self._tensor(self.a_value), self._tensor(a_sum)
-
-
-def _ranges(first: np.ndarray, counts: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """The ranges first[i] … first[i] + counts[i] − 1, one behind the other; ptr bounds them."""
-    return np.arange(ptr[-1]) + np.repeat(first - ptr[:-1], counts)

@@ -1,8 +1,8 @@
 """The segmented sort, compiled: every column of every graph, eight columns at a time.
 
-A value and its row are one 64-bit key, (bits that descend as the float ascends | row in the graph): keys differ, and ties
-keep the order of their rows. Eight keys of a row are one vector. A sorting network compares whole rows, so that it has no
-branch that depends on the data: Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M),
+A value and its row are one 64-bit key, (bits that descend as the float ascends | row in the graph): keys differ, and
+ties keep the order of their rows. Eight keys of a row are one vector. A sorting network compares whole rows, so that no
+branch depends on the data: Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M),
 m log² m for m rows. Graphs of more than GIANT rows are sorted by radix, a column after the other, in proportion to m.
 """
 
@@ -154,7 +154,7 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
 
 
 def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, k] float32, ptr [B + 1] → each column descending within every graph, and the rows they came from, [n, k]."""
+    """x [n, k] float32, ptr [B + 1] → each column descending within every graph, and the rows it took, [n, k]."""
     n, k = x.shape
     if ptr[-1] != n:
         raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows")  # the loops below do not check

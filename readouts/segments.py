@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.network import put_back, sort_descending
+from permlab.readouts.padding import pad, unpad
 
 warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # what is used of it is tested
 
@@ -97,24 +98,29 @@ def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor
 
 class _FlatPadded(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, slot: Tensor, graphs: int, max_nodes: int) -> Tensor:
-        ctx.save_for_backward(slot)
-        ctx.k = k = rows.size(1)
-        return rows.new_zeros(graphs * max_nodes, k).index_copy_(0, slot, rows).view(graphs, max_nodes * k)
+    def forward(ctx: Any, rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
+        ctx.ptr, ctx.shape = ptr, rows.shape
+        out = rows.new_empty(ptr.numel() - 1, max_nodes * rows.size(1))
+        pad(rows.contiguous().numpy(), ptr.numpy(), np.arange(len(out)), 0, max_nodes, out.numpy())
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        (slot,) = ctx.saved_tensors
-        return grad.reshape(-1, ctx.k).index_select(0, slot), None, None, None
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        rows, graphs = grad.new_empty(ctx.shape), np.arange(len(grad))
+        unpad(grad.contiguous().numpy(), ctx.ptr.numpy(), graphs, 0, grad.size(1) // max(ctx.shape[1], 1), rows.numpy())
+        return rows, None, None
 
 
 def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     """rows [n, k] → [B, max_nodes · k]: every graph's rows, then zeros."""
-    graphs = ptr.numel() - 1
+    graphs, k = ptr.numel() - 1, rows.size(1)
+    if rows.dtype == torch.float32 and rows.device.type == "cpu":
+        padded: Tensor = _FlatPadded.apply(rows, ptr, max_nodes)
+        return padded
     shift = torch.arange(0, graphs * max_nodes, max_nodes, device=ptr.device)[:graphs] - ptr[:-1]
     slot = torch.arange(rows.size(0), device=rows.device) + _repeat(shift, ptr.diff())
-    padded: Tensor = _FlatPadded.apply(rows, slot, graphs, max_nodes)
-    return padded
+    return rows.new_zeros(graphs * max_nodes, k).index_copy(0, slot, rows).view(graphs, max_nodes * k)
 
 
 class _SortRows(torch.autograd.Function):

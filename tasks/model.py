@@ -37,7 +37,7 @@ class Head(nn.Module):
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
         z, layers, modules = pooled, self.layers, [self.first, *self.inner, self.last]
         if isinstance(self.first, RaggedLinear):
-            if self.first.one_block:
+            if self.first.dense_for(pooled):
                 z = flat_padded(pooled, ptr, self.first.max_nodes)
             else:
                 z, layers, modules = self.first(pooled, ptr, self.activation), layers[1:], modules[1:]

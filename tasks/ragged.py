@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from permlab.readouts.padding import pad, unpad
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.layer import Layer, activate, chain
 
@@ -32,45 +34,39 @@ class _RaggedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, layer: "RaggedLinear") -> Tensor:
-        sizes, order = ptr.diff().sort(descending=True, stable=True)
-        edges = layer.edges
-        graphs_past = (sizes[None, :] > torch.tensor(edges[:-1], device=ptr.device)[:, None]).sum(1).tolist()
-        blocks = [(lo, hi, m) for lo, hi, m in zip(edges[:-1], edges[1:], graphs_past, strict=True) if m]
-        starts = ptr[:-1][order]
-        n, k = rows.shape
-        slots = []
-        for lo, hi, m in blocks:
-            place = torch.arange(lo, hi, device=ptr.device)
-            slots.append(torch.where(place < sizes[:m, None], starts[:m, None] + place, n).view(-1))
-        slot = torch.cat(slots) if slots else ptr.new_empty(0)
-        # Row n is a zero row: what a slot without a node points to.
-        padded = torch.cat([rows, rows.new_zeros(1, k)]).index_select(0, slot)
+        bounds, k = ptr.numpy(), rows.size(1)
+        sizes = np.diff(bounds)
+        order = np.argsort(-sizes, kind="stable")
+        past = np.searchsorted(-sizes[order], -np.array(layer.edges[:-1])).tolist()  # graphs with more rows than that
+        blocks = [(lo, hi, m) for lo, hi, m in zip(layer.edges[:-1], layer.edges[1:], past, strict=True) if m]
+        padded, source = rows.new_empty(sum(m * (hi - lo) for lo, hi, m in blocks), k), rows.contiguous().numpy()
         out = bias.expand(len(order), -1).clone()
         first = 0
         for lo, hi, m in blocks:
             block = padded[first : first + m * (hi - lo)].view(m, -1)
+            pad(source, bounds, order[:m], lo, hi, block.numpy())
             out[:m].addmm_(block, weight[lo * k : hi * k])
             first += m * (hi - lo)
-        ctx.save_for_backward(padded, weight, slot, order)
-        ctx.blocks, ctx.n, ctx.layer = blocks, n, layer
-        return torch.empty_like(out).index_copy_(0, order, out)
+        ctx.save_for_backward(padded, weight)
+        ctx.blocks, ctx.bounds, ctx.order, ctx.layer = blocks, bounds, order, layer
+        return torch.empty_like(out).index_copy_(0, torch.from_numpy(order), out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        padded, weight, slot, order = ctx.saved_tensors
+        padded, weight = ctx.saved_tensors
         k = padded.size(1)
-        grad = grad.index_select(0, order)
+        grad = grad.index_select(0, torch.from_numpy(ctx.order))
         grad_weight = ctx.layer.gradient_memory()
         grad_weight[ctx.blocks[-1][1] * k if ctx.blocks else 0 :].zero_()  # behind the largest graph
-        grad_padded = torch.empty_like(padded)
+        grad_rows = grad.new_empty(int(ctx.bounds[-1]), k)
         first = 0
         for lo, hi, m in ctx.blocks:
-            part = slice(first, first + m * (hi - lo))
-            torch.mm(padded[part].view(m, -1).T, grad[:m], out=grad_weight[lo * k : hi * k])
-            torch.mm(grad[:m], weight[lo * k : hi * k].T, out=grad_padded[part].view(m, -1))
+            block = padded[first : first + m * (hi - lo)].view(m, -1)
+            torch.mm(block.T, grad[:m], out=grad_weight[lo * k : hi * k])
+            grad_block = torch.mm(grad[:m], weight[lo * k : hi * k].T)
+            unpad(grad_block.numpy(), ctx.bounds, ctx.order[:m], lo, hi, grad_rows.numpy())
             first += m * (hi - lo)
-        grad_rows = grad.new_empty(ctx.n + 1, k).index_copy_(0, slot, grad_padded)[: ctx.n]
         return grad_rows, grad_weight, grad.sum(0), None, None
 
 
@@ -84,7 +80,7 @@ class RaggedLinear(nn.Module):
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
         super().__init__()
         self.edges = block_edges(max_nodes, row_channels)
-        self.max_nodes, self.one_block = max_nodes, len(self.edges) == 2  # one block: then it is a dense layer
+        self.max_nodes = max_nodes
         self._memory: Tensor | None = None
         dense = nn.Linear(max_nodes * row_channels, out_channels)
         self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
@@ -92,10 +88,14 @@ class RaggedLinear(nn.Module):
 
     def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:
         """σ(y_b) of every graph."""
-        if self.one_block:
+        if self.dense_for(rows):
             padded = flat_padded(rows, ptr, self.max_nodes)
             return chain(padded, [Layer(activation)], [self.weight, self.bias])
         return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
+
+    def dense_for(self, rows: Tensor) -> bool:
+        """Whether it is better to pad: for one block, and where products are cheap, but what happens between is not."""
+        return len(self.edges) == 2 or rows.device.type != "cpu"
 
     def gradient_memory(self) -> Tensor:
         """Room for a gradient of the weight: the same at every step, as fresh memory costs as much as the product.

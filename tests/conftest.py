@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
+
+settings.register_profile("permlab", deadline=None)  # what is compiled is, where the first example needs it
+settings.load_profile("permlab")
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Started in the background of a shell, where Ctrl-C is ignored, and by every child too; some tests send it.

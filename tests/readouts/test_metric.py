@@ -19,14 +19,14 @@ def pair(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((n, d)), rng.standard_normal((n, d))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 10**6))
 def test_it_is_the_minimum_over_all_permutations(n: int, d: int, seed: int) -> None:
     x, y = pair(n, d, seed)
     assert quotient_distance(x, y) == pytest.approx(brute_force(x, y), abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 8), st.integers(1, 3), st.integers(0, 10**6))
 def test_it_is_a_metric_of_the_quotient(n: int, d: int, seed: int) -> None:
     x, y = pair(n, d, seed)

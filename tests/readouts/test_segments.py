@@ -22,7 +22,7 @@ def pointers(sizes: list[int]) -> torch.Tensor:
     return torch.tensor([0, *np.cumsum(sizes)], dtype=torch.int64)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), SIZES, st.integers(1, 18), st.sampled_from([torch.float32, torch.float64]))
 def test_columns_are_sorted_as_numpy_sorts_each_graph(data, sizes: list[int], k: int, dtype: torch.dtype) -> None:
     n = sum(sizes)
@@ -71,7 +71,7 @@ def test_the_fast_sort_has_the_plain_ones_gradient(with_sum: bool) -> None:
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data(), SIZES, st.integers(1, 4))
 def test_lexicographic_order_is_pythons(data, sizes: list[int], d: int) -> None:
     n = sum(sizes)

@@ -20,7 +20,7 @@ def pairs(count: int, n: int, d: int, seed: int = 0) -> torch.Tensor:
     return torch.stack([X, torch.where((torch.arange(count) % 2 == 0)[:, None, None], Y, near)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 5), st.integers(0, 10**6))
 def test_beta_is_numpys_column_sort(n: int, d: int, more: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def test_two_rows_are_real_phase_retrieval(d: int) -> None:
     assert check_universal(keys.full_spark(d, 2 * d - 2), 2).universal is False
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(2, 3), st.integers(2, 3), st.integers(0, 1000))
 def test_proposition_3_5_transformations_keep_the_verdict(n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -86,7 +86,7 @@ def test_proposition_3_5_transformations_keep_the_verdict(n: int, d: int, seed: 
     assert check_universal(T @ A @ L @ scales, n).universal == check_universal(A, n).universal
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 5), st.integers(2, 4), st.integers(0, 1000))
 def test_proposition_3_5_separation_moves_with_the_key(n: int, d: int, seed: int) -> None:
     """β_{TA}(XT⁻¹) = β_A(X): whatever A confuses at X, TA confuses at XT⁻¹."""
@@ -95,7 +95,7 @@ def test_proposition_3_5_separation_moves_with_the_key(n: int, d: int, seed: int
     np.testing.assert_allclose(beta(X @ np.linalg.inv(T), T @ A), beta(X, A), atol=1e-6 * np.linalg.cond(T))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 5), st.integers(2, 4), st.integers(0, 1000))
 def test_proposition_3_6_square_keys_never_suffice(n: int, d: int, seed: int) -> None:
     """Swap two entries of one column of XA: a matrix that A does not tell from X, for almost every X."""
@@ -110,7 +110,7 @@ def test_proposition_3_6_square_keys_never_suffice(n: int, d: int, seed: int) ->
         assert check_universal(A, n).universal is False
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(3, 6), st.lists(st.floats(0.1, 10).map(lambda v: v if v > 1 else -v), min_size=2, max_size=4))
 def test_proposition_3_7_the_explicit_counterexample(n: int, a: list[float]) -> None:
     X, Y = torch.zeros(2, n, len(a), dtype=torch.float64)

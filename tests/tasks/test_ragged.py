@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from permlab.readouts.segments import flat_padded
@@ -14,7 +14,6 @@ def test_blocks_cover_every_position_once(max_nodes: int, channels: int) -> None
     assert edges[0] == 0 and edges[-1] == max_nodes and edges == sorted(set(edges))
 
 
-@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 80), min_size=1, max_size=9),
     channels=st.sampled_from([1, 3, 33]),

@@ -1,0 +1,80 @@
+"""Where the nodes and the entries of Â of a batch lie in the flat arrays of a data set, compiled."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of a batch of these graphs [B]: the bounds of their nodes and of their entries, [B + 1] each.
+
+    A position that there is not raises IndexError; bounds that lie outside of the arrays, ValueError.
+    """
+    node, entry = np.zeros(len(graphs) + 1, dtype=np.int64), np.zeros(len(graphs) + 1, dtype=np.int64)
+    for b in range(len(graphs)):
+        if graphs[b] < 0 or graphs[b] >= len(node_ptr) - 1:
+            raise IndexError("no such graph")
+        first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
+        if not 0 <= first <= last < len(a_ptr) or not 0 <= a_ptr[first] <= a_ptr[last] <= entries:
+            raise ValueError("bounds outside of the arrays")
+        node[b + 1] = node[b] + last - first
+        entry[b + 1] = entry[b] + a_ptr[last] - a_ptr[first]
+    return node, entry
+
+
+@njit(cache=True, nogil=True)
+def assemble(
+    graphs: np.ndarray,
+    ptr: np.ndarray,
+    entry_ptr: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The nodes [n] and entries [e] in the data set, and the rows' bounds [n + 1] and columns [e] in the batch."""
+    node, entry = np.empty(ptr[-1], dtype=np.int64), np.empty(entry_ptr[-1], dtype=np.int64)
+    bound, column = np.empty(ptr[-1] + 1, dtype=np.int32), np.empty(entry_ptr[-1], dtype=np.int32)
+    for b in range(len(graphs)):
+        first, last, start = node_ptr[graphs[b]], node_ptr[graphs[b] + 1], ptr[b]
+        shift = entry_ptr[b] - a_ptr[first]
+        for i in range(last - first):
+            node[start + i] = first + i
+            bound[start + i] = a_ptr[first + i] + shift
+        for j in range(a_ptr[first], a_ptr[last]):
+            entry[j + shift] = j
+            column[j + shift] = a_column[j] + start
+    bound[ptr[-1]] = entry_ptr[-1]
+    return node, entry, bound, column
+
+
+@njit(cache=True, nogil=True)
+def assemble_permuted(
+    graphs: np.ndarray,
+    ptr: np.ndarray,
+    entry_ptr: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+    orders: np.ndarray,
+    row: np.ndarray,
+    begin: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """As `assemble`, position i of graph b taken by its node orders[row[b], begin[b] + i]."""
+    node, entry = np.empty(ptr[-1], dtype=np.int64), np.empty(entry_ptr[-1], dtype=np.int64)
+    bound, column = np.empty(ptr[-1] + 1, dtype=np.int32), np.empty(entry_ptr[-1], dtype=np.int32)
+    position = np.empty(ptr[-1], dtype=np.int32)
+    count = 0
+    for b in range(len(graphs)):
+        first, start = node_ptr[graphs[b]], ptr[b]
+        for i in range(ptr[b + 1] - start):
+            old = orders[row[b], begin[b] + i]
+            position[start + old] = start + i
+            node[start + i] = first + old
+        for i in range(start, ptr[b + 1]):
+            bound[i] = count
+            for j in range(a_ptr[node[i]], a_ptr[node[i] + 1]):
+                entry[count] = j
+                column[count] = position[start + a_column[j]]
+                count += 1
+    bound[ptr[-1]] = count
+    return node, entry, bound, column
