@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import torch
 
+from permlab.datasets.colours import Colours
+
 
 class GraphBatch(NamedTuple):
     """B graphs with n nodes in all; Â is block-diagonal CSR over the batch's n nodes, symmetric.
@@ -19,6 +21,7 @@ class GraphBatch(NamedTuple):
     a_sum: torch.Tensor  # [n] float32, 1ᵀÂ: the sums of its rows, and of its columns
     y: torch.Tensor  # [B] float32
     step: int = 0  # of a training batch: its place in the epoch
+    colours: Colours | None = None  # of the nodes, if those of the data set are few
 
     @property
     def adjacency(self) -> torch.Tensor:

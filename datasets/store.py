@@ -13,6 +13,7 @@ from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.chunk import GraphChunk, from_arrow
+from permlab.datasets.colours import Colours, colours_of
 from permlab.datasets.errors import DataUsageError
 from permlab.datasets.manifest import CacheBroken, Manifest, open_array, read_manifest, rebuild_hint
 from permlab.datasets.randomness import node_order
@@ -134,16 +135,24 @@ class GraphStore:
             row = np.broadcast_to(permutation_seed, graphs.shape)
             node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
         az, a_value, a_sum = self._tensors
-        nodes = self._tensor(node)
+        nodes, colours = self._tensor(node), self.colours.of(node) if self.colours else None
         return GraphBatch(
-            x=az.index_select(0, nodes),
+            x=colours.rows() if colours else az.index_select(0, nodes),
             ptr=self._tensor(ptr),
             a_ptr=self._tensor(a_ptr),
             a_column=self._tensor(column),
             a_value=a_value.index_select(0, self._tensor(entry)),
             a_sum=a_sum.index_select(0, nodes),
             y=self._tensor(self.y[graphs]),
+            colours=colours,
         )
+
+    @cached_property
+    def colours(self) -> Colours | None:
+        """Those of the nodes, if they are few; for what is computed on the host."""
+        if self.device.type != "cpu":
+            return None
+        return colours_of(self.az, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(array)

@@ -51,14 +51,6 @@ def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tenso
     return bag(x, torch.arange(x.size(0), device=x.device, dtype=ptr.dtype), ptr, weights)
 
 
-def spread(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:
-    """w_i x_b for every row i of graph b: x [B, k], w [n] → [n, k], the adjoint of `weighted_sum`; no gradient."""
-    ids = segment_ids(ptr)
-    if weights is None or not len(ids):
-        return x.index_select(0, ids)
-    return bag(x, ids, torch.arange(len(ids) + 1, device=ids.device), weights)
-
-
 def row_products(x: Tensor, q: Tensor, ptr: Tensor, ids: Tensor) -> Tensor:
     """⟨x_k, q_b⟩ for every row k of every graph b: x [n, d], q [B, d] → [n]; no gradient.
 
@@ -80,7 +72,8 @@ class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         ptr, weights = ctx.saved_tensors
-        return spread(grad.contiguous(), ptr, weights), None, None
+        rows = grad.index_select(0, segment_ids(ptr))
+        return rows if weights is None else rows * weights[:, None], None, None
 
 
 def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Layers σ(Â H W + b), with Â or without, several of them as one step of the tape."""
+"""Layers σ(A H W + b), with a sum over neighbours A or without, several of them as one step of the tape."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from permlab.datasets.batch import GraphBatch
-from permlab.readouts.segments import bag, transposed
+from permlab.readouts.segments import transposed
+from permlab.tasks.hop import Step, through
 
 NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
 
@@ -18,16 +18,7 @@ class Layer(NamedTuple):
     """What a layer is, its weight [p, q] and bias [q] left out."""
 
     activation: str = "none"
-    graph: bool = False  # multiplied by Â
     linear: bool = False  # the weight is kept as `nn.Linear` keeps it: [q, p]
-
-
-def propagate(batch: GraphBatch, h: Tensor) -> Tensor:
-    """Â H: for every node the weighted sum of its neighbours' rows, [n, k] → [n, k].
-
-    An embedding bag is that sum, and three times as fast as a product with a sparse CSR tensor.
-    """
-    return bag(h, batch.a_column, batch.a_ptr, batch.a_value)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -49,41 +40,45 @@ _ACTIVATIONS: dict[str, Any] = {
 
 
 class _Chain(torch.autograd.Function):
-    """What autograd would do in six steps a layer. Â is symmetric: the gradient of Â H is Â times the gradient."""
+    """What autograd would do in six steps a layer."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, layers: Sequence[Layer], batch: Any, *parameters: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, h: Tensor, layers: Sequence[Layer], steps: Sequence[Step | None], *parameters: Tensor
+    ) -> Tensor:
         saved: list[Tensor] = []  # the input of every layer's product, weight and output
-        for i, (activation, graph, linear) in enumerate(layers):
+        products_first = []
+        for i, ((activation, linear), step) in enumerate(zip(layers, steps, strict=True)):
             weight, bias = parameters[2 * i], parameters[2 * i + 1]
             w = weight.T if linear else weight
-            last = graph and w.size(0) > w.size(1)  # multiply by Â where rows are narrower
-            if graph and not last:
-                h = propagate(batch, h)
-            if last:
-                z = propagate(batch, product(h, w)).add_(bias)
+            first = step is not None and h.size(0) * w.size(1) < (len(step.forth.ptr) - 1) * w.size(0)
+            if step is not None and not first:
+                h = step.forth(h)
+            if step is not None and first:
+                z = step.forth(product(h, w)).add_(bias)
             else:
                 z = product(h, w).add_(bias) if 1 < w.size(1) < NARROW else torch.addmm(bias, h, w)
             saved += (h, weight)
+            products_first.append(first)
             h = _ACTIVATIONS[activation][0](z)
             saved.append(h)
         ctx.save_for_backward(*saved)
-        ctx.layers, ctx.batch = layers, batch
+        ctx.layers, ctx.steps, ctx.products_first = layers, steps, products_first
         return h
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        saved, batch = ctx.saved_tensors, ctx.batch
+        saved = ctx.saved_tensors
         gradients: list[Tensor] = []  # from the last parameter to the first
         for i in reversed(range(len(ctx.layers))):
-            activation, graph, linear = ctx.layers[i]
+            (activation, linear), first = ctx.layers[i], ctx.products_first[i]
+            back = ctx.steps[i].back if ctx.steps[i] is not None else ()
             h, weight, out = saved[3 * i : 3 * i + 3]
             grad = _ACTIVATIONS[activation][1](grad, out).contiguous()
             gradients.append(grad.sum(0))
-            last = graph and h.size(1) > out.size(1)
-            if last:
-                grad = propagate(batch, grad)
+            if first:
+                grad = through(back, grad)
             if grad.size(1) < NARROW or linear:
                 gradients.append(torch.mm(grad.T, h) if linear else torch.mm(grad.T, h).T)
             else:
@@ -91,17 +86,20 @@ class _Chain(torch.autograd.Function):
             if not i and not ctx.needs_input_grad[0]:
                 return None, None, None, *reversed(gradients)
             grad = product(grad, weight if linear else weight.T)
-            if graph and not last:
-                grad = propagate(batch, grad)
+            if not first:
+                grad = through(back, grad)
         return grad, None, None, *reversed(gradients)
 
 
-def chain(h: Tensor, layers: Sequence[Layer], parameters: Sequence[Tensor], batch: GraphBatch | None = None) -> Tensor:
-    """H ↦ σ(Â H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
+def chain(
+    h: Tensor, layers: Sequence[Layer], parameters: Sequence[Tensor], steps: Sequence[Step | None] | None = None
+) -> Tensor:
+    """H ↦ σ(A H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
 
-    h [n, p], W [p, q], b [q] → [n, q]; Â is that of `batch`.
+    h [n, p], A [m, n] of its step, or none, W [p, q], b [q] → [m, q]. A product with A comes behind that with W where
+    what it is made from has fewer numbers than what it would make.
     """
-    out: Tensor = _Chain.apply(h, layers, batch, *parameters)
+    out: Tensor = _Chain.apply(h, layers, [None] * len(layers) if steps is None else steps, *parameters)
     return out
 
 

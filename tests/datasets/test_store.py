@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from permlab.datasets.cache import build
 from permlab.datasets.errors import DataUsageError
+from permlab.datasets.manifest import CacheBroken
 from permlab.datasets.randomness import node_order
 from permlab.datasets.store import GraphStore
 
@@ -95,4 +96,16 @@ def test_orders_drawn_before_give_the_same_batch(store: GraphStore) -> None:
     graphs, seeds = np.array([5, 0, 9, 5]), np.array([-1, 7, 12])
     row = np.array([1, 0, 2, 2])
     drawn, stored = store.batch(graphs, seeds[row]), store.batch(graphs, row, store.orders(seeds.tolist()))
-    assert all(torch.equal(left, right) for left, right in zip(drawn[:-1], stored[:-1], strict=True))
+    assert all(torch.equal(left, right) for left, right in zip(drawn[:7], stored[:7], strict=True))
+
+
+@pytest.mark.parametrize("array", ["a_ptr", "node_ptr"])
+@pytest.mark.parametrize("value", [-1, 2**40])
+def test_damaged_bounds_are_found_before_they_are_followed(store: GraphStore, array: str, value: int) -> None:
+    broken = GraphStore(store.folder, store.manifest)
+    changed = getattr(store, array).copy()
+    graph = 1
+    changed[store.node_ptr[graph] if array == "a_ptr" else graph] = value
+    setattr(broken, array, changed)
+    with pytest.raises(CacheBroken, match="node_ptr.npy or a_ptr.npy is damaged; rebuild it with: permlab data build"):
+        broken.batch(np.array([graph]))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
+from permlab.tasks.hop import neighbours
 from permlab.tasks.layer import Layer, chain
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda z: z}
@@ -41,7 +42,7 @@ def test_a_layer_is_its_formula(batch: GraphBatch, activation: str, widths: tupl
     )
     a = batch.adjacency.to_dense() if with_graph else torch.eye(7, dtype=torch.float64)
     expected = PLAIN[activation](a @ h @ weight + bias)
-    found = chain(h, [Layer(activation, graph=with_graph)], [weight, bias], batch)
+    found = chain(h, [Layer(activation)], [weight, bias], [neighbours(batch) if with_graph else None])
     same_with_gradients(found, expected, h, weight, bias)
 
 
@@ -60,21 +61,20 @@ def test_a_dense_layer_is_nn_linear(activation: str, widths: tuple[int, int]) ->
 def test_a_chain_is_one_layer_after_the_other(batch: GraphBatch, activation: str, widths: tuple[int, ...]) -> None:
     torch.manual_seed(sum(widths))
     h = torch.randn(7, widths[0], dtype=torch.float64, requires_grad=True)
-    layers = [Layer(activation, graph=i > 0, linear=i == 1) for i in range(len(widths) - 1)]
+    layers = [Layer(activation, linear=i == 1) for i in range(len(widths) - 1)]
+    steps = [neighbours(batch) if i else None for i in range(len(layers))]
     parameters, expected = [], h
-    for layer, (p, q) in zip(layers, pairwise(widths), strict=True):
+    for step, (p, q) in zip(steps, pairwise(widths), strict=True):
         weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((p, q), (q,)))
-        expected = PLAIN[activation](
-            (batch.adjacency.to_dense() @ expected if layer.graph else expected) @ weight + bias
-        )
+        expected = PLAIN[activation]((batch.adjacency.to_dense() @ expected if step else expected) @ weight + bias)
         parameters += [weight, bias]
     given = [parameter.T if parameter.dim() == 2 and i == 2 else parameter for i, parameter in enumerate(parameters)]
-    same_with_gradients(chain(h, layers, given, batch), expected, h, *parameters)
+    same_with_gradients(chain(h, layers, given, steps), expected, h, *parameters)
 
 
 def test_a_second_derivative_is_refused_not_wrong(batch: GraphBatch) -> None:
     h, weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((7, 3), (3, 4), (4,)))
-    out = chain(h, [Layer("tanh")], [weight, bias], batch)
+    out = chain(h, [Layer("tanh")], [weight, bias], [neighbours(batch)])
     (first,) = torch.autograd.grad(out.square().sum(), h, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()
