@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from permlab.readouts.lexicographic import lexicographic
 from permlab.readouts.network import put_back, sort_descending
 from permlab.readouts.padding import pad, unpad
 
@@ -171,28 +172,5 @@ def rearranged(x: Tensor, order: Tensor) -> Tensor:
 
 
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
-    """x [n, d] → order [n]: within every graph by the last column descending, ties by the column before it, and so on.
-
-    The other columns are looked at only where the last one ties; equal rows need no order.
-    """
-    x = x.detach()
-    last = x.size(1) - 1
-    order = descending_order(x[:, last:], ptr)[:, 0]
-    if last == 0:
-        return order
-    values = x[:, last].index_select(0, order)
-    tied = values[1:] == values[:-1]
-    ends = ptr[1:-1]
-    tied[ends[(ends > 0) & (ends < len(x))] - 1] = False  # the next row is another graph's
-    above = tied.nonzero()[:, 0]
-    gaps = x.index_select(0, order[above]).sub_(x.index_select(0, order[above + 1])).abs_().sum(1)
-    differ = above[gaps > 0]
-    if not len(differ):
-        return order
-    run = torch.cat([tied.new_zeros(1), ~tied]).cumsum(0)  # rows that tie have one number
-    unsettled = torch.zeros_like(run, dtype=torch.bool).index_fill_(0, run[1 + differ], True)[run]
-    rows, runs = order[unsettled], run[unsettled]
-    keys = (-x[rows, :last]).T.cpu().numpy()  # the least of the columns first; few rows
-    inside = torch.from_numpy(np.lexsort((*keys, runs.cpu().numpy()))).to(rows.device)
-    order[unsettled] = rows[inside]
-    return order
+    """x [n, d] → order [n]: in every graph by the last column descending, ties by the column before it, and so on."""
+    return torch.from_numpy(lexicographic(x.detach().cpu().numpy(), ptr.cpu().numpy())).to(x.device)

@@ -26,16 +26,16 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return transposed(torch.mm(b.T, a.T)) if 1 < b.size(1) < NARROW else torch.mm(a, b)
 
 
-def _relu_slope(grad: Tensor, out: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(grad, out, 0)
+def _relu_slope(grad: Tensor, out: Tensor, room: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward.grad_input(grad, out, 0, grad_input=room)
 
 
-# σ, in place where it can be, and grad · σ' in terms of σ's value.
+# σ, in place where it can be, and grad · σ' in terms of σ's value; `room` may take it.
 _ACTIVATIONS: dict[str, Any] = {
     "relu": (torch.relu_, _relu_slope),
-    "tanh": (torch.tanh_, lambda grad, out: grad * (1 - out * out)),
-    "elu": (functional.elu_, lambda grad, out: torch.where(out > 0, grad, grad * (out + 1))),
-    "none": (lambda z: z, lambda grad, out: grad),
+    "tanh": (torch.tanh_, lambda grad, out, room: grad * (1 - out * out)),
+    "elu": (functional.elu_, lambda grad, out, room: torch.where(out > 0, grad, grad * (out + 1))),
+    "none": (lambda z: z, lambda grad, out, room: grad),
 }
 
 
@@ -75,7 +75,8 @@ class _Chain(torch.autograd.Function):
             (activation, linear), first = ctx.layers[i], ctx.products_first[i]
             back = ctx.steps[i].back if ctx.steps[i] is not None else ()
             h, weight, out = saved[3 * i : 3 * i + 3]
-            grad = _ACTIVATIONS[activation][1](grad, out).contiguous()
+            room = torch.empty_like(out) if i + 1 == len(ctx.layers) else grad  # the first gradient is another's
+            grad = _ACTIVATIONS[activation][1](grad, out, room).contiguous()
             gradients.append(grad.sum(0))
             if first:
                 grad = through(back, grad)

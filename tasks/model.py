@@ -26,12 +26,7 @@ class Head(nn.Module):
             self.first = nn.Linear(readout.out_channels, hidden)
         self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
         self.last = nn.Linear(hidden, 1)
-        inner = Layer(activation, linear=True)
-        self.layers = [
-            inner._replace(linear=isinstance(self.first, nn.Linear)),
-            *[inner] * (layers - 1),
-            Layer(linear=True),
-        ]
+        self.layers = [*[Layer(activation, linear=True)] * layers, Layer(linear=True)]
         self.activation, self.dropout = activation, dropout
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:

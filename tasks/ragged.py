@@ -12,7 +12,7 @@ from permlab.readouts.segments import flat_padded
 from permlab.tasks.layer import Layer, activate, chain
 
 # Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
-_BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (float("inf"), 8, 1.25))
+_BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (63, 16, 1.25), (float("inf"), 8, 1.25))
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
@@ -26,10 +26,11 @@ def block_edges(max_nodes: int, row_channels: int) -> list[int]:
 
 
 class _RaggedProduct(torch.autograd.Function):
-    """Σ_i rows[b, i] · W[i] for every graph b, in blocks of positions.
+    """Σ_i W_i rows[b, i] for every graph b, in blocks of positions.
 
     Graphs are sorted by size; block [lo, hi) concerns those with more than lo rows, a prefix of that list, as one
-    GEMM: [m, (hi − lo)·k] × [(hi − lo)·k, out]. Only the last block of a graph holds padding.
+    GEMM with the columns of W for these positions: [m, (hi − lo)·k] × [(hi − lo)·k, out]. Only the last block of a
+    graph holds padding.
     """
 
     @staticmethod
@@ -45,7 +46,7 @@ class _RaggedProduct(torch.autograd.Function):
         for lo, hi, m in blocks:
             block = padded[first : first + m * (hi - lo)].view(m, -1)
             pad(source, bounds, order[:m], lo, hi, block.numpy())
-            out[:m].addmm_(block, weight[lo * k : hi * k])
+            out[:m].addmm_(block, weight[:, lo * k : hi * k].T)
             first += m * (hi - lo)
         ctx.save_for_backward(padded, weight)
         ctx.blocks, ctx.bounds, ctx.order, ctx.layer = blocks, bounds, order, layer
@@ -58,39 +59,34 @@ class _RaggedProduct(torch.autograd.Function):
         k = padded.size(1)
         grad = grad.index_select(0, torch.from_numpy(ctx.order))
         grad_weight = ctx.layer.gradient_memory()
-        grad_weight[ctx.blocks[-1][1] * k if ctx.blocks else 0 :].zero_()  # behind the largest graph
+        grad_weight[:, ctx.blocks[-1][1] * k if ctx.blocks else 0 :].zero_()  # behind the largest graph
         grad_rows = grad.new_empty(int(ctx.bounds[-1]), k)
         first = 0
         for lo, hi, m in ctx.blocks:
             block = padded[first : first + m * (hi - lo)].view(m, -1)
-            torch.mm(block.T, grad[:m], out=grad_weight[lo * k : hi * k])
-            grad_block = torch.mm(grad[:m], weight[lo * k : hi * k].T)
+            torch.mm(grad[:m].T, block, out=grad_weight[:, lo * k : hi * k])
+            grad_block = torch.mm(grad[:m], weight[:, lo * k : hi * k])
             unpad(grad_block.numpy(), ctx.bounds, ctx.order[:m], lo, hi, grad_rows.numpy())
             first += m * (hi - lo)
         return grad_rows, grad_weight, grad.sum(0), None, None
 
 
-class RaggedLinear(nn.Module):
+class RaggedLinear(nn.Linear):
     """y_b = W vec(pad(rows_b)) + c: rows [n, k], ptr [B + 1] → [B, out].
 
-    The same numbers as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened. The weight is kept as
-    [N·k, out], the transpose of `nn.Linear`'s, so that the first positions are a contiguous block.
+    The same numbers as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened, with the same weight [out, N·k].
     """
 
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
-        super().__init__()
-        self.edges = block_edges(max_nodes, row_channels)
-        self.max_nodes = max_nodes
+        super().__init__(max_nodes * row_channels, out_channels)
+        self.edges, self.max_nodes = block_edges(max_nodes, row_channels), max_nodes
         self._memory: Tensor | None = None
-        dense = nn.Linear(max_nodes * row_channels, out_channels)
-        self.weight = nn.Parameter(dense.weight.detach().T.contiguous())
-        self.bias = nn.Parameter(dense.bias.detach())
 
-    def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:
+    def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:  # type: ignore[override]
         """σ(y_b) of every graph."""
         if self.dense_for(rows):
             padded = flat_padded(rows, ptr, self.max_nodes)
-            return chain(padded, [Layer(activation)], [self.weight, self.bias])
+            return chain(padded, [Layer(activation, linear=True)], [self.weight, self.bias])
         return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
 
     def dense_for(self, rows: Tensor) -> bool:

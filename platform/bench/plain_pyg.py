@@ -63,9 +63,7 @@ class PlainModel(pl.LightningModule):
             )
         names = ["first", *(f"inner.{i}" for i in range(len(self.dense) - 2)), "last"]
         for layer, name in zip(self.dense, names, strict=True):
-            weight = weights[f"head.{name}.weight"]
-            # A ragged first layer keeps the transpose of nn.Linear's weight.
-            layer.weight.data = weight if weight.shape == layer.weight.shape else weight.T.contiguous()
+            layer.weight.data = weights[f"head.{name}.weight"]
             layer.bias.data = weights[f"head.{name}.bias"]
 
     def forward(self, batch: Any) -> Tensor:

@@ -47,7 +47,7 @@ def test_the_ragged_head_is_the_dense_head_on_the_padded_vector(store: GraphStor
     batch = store.batch(np.arange(30))
     first = network.head.first
     padded = network.readout(network.gcn(batch), ptr=batch.ptr)
-    z = padded @ first.weight + first.bias
+    z = padded @ first.weight.T + first.bias
     for layer in network.head.inner:
         z = layer(z.relu())
     torch.testing.assert_close(network(batch), network.head.last(z.relu()).squeeze(-1), atol=1e-5, rtol=1e-5)
