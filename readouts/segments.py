@@ -3,7 +3,6 @@
 Work is proportional to the n rows that exist: nothing is padded to the largest graph but what is asked for padded.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from torch.autograd.function import once_differentiable
 from permlab.readouts.lexicographic import lexicographic
 from permlab.readouts.network import put_back, sort_descending
 from permlab.readouts.padding import pad, unpad
-
-warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # what is used of it is tested
 
 
 def segment_ids(ptr: Tensor) -> Tensor:
@@ -50,18 +47,6 @@ def weighted_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tenso
     if not x.numel():
         return x.new_zeros(ptr.numel() - 1, x.size(1))
     return bag(x, torch.arange(x.size(0), device=x.device, dtype=ptr.dtype), ptr, weights)
-
-
-def row_products(x: Tensor, q: Tensor, ptr: Tensor, ids: Tensor) -> Tensor:
-    """⟨x_k, q_b⟩ for every row k of every graph b: x [n, d], q [B, d] → [n]; no gradient.
-
-    Entries of q xᵀ, picked by a sparse pattern: nothing of the size of x is written.
-    """
-    if x.device.type != "cpu":
-        return (x * q.index_select(0, ids)).sum(1)
-    n = x.size(0)
-    pattern = torch.sparse_csr_tensor(ptr, torch.arange(n), x.new_zeros(n), (len(q), n), check_invariants=False)
-    return torch.sparse.sampled_addmm(pattern, q, x.T, beta=0).values()
 
 
 class _SegmentSum(torch.autograd.Function):

@@ -7,9 +7,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
+from permlab.readouts.attention import attend, attend_back, spread
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
-from permlab.readouts.segments import bag, row_products, segment_ids, weighted_sum
+from permlab.readouts.segments import segment_ids
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
@@ -25,7 +26,7 @@ class _Set2Set(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, ptr: Tensor, steps: int, w_in: Tensor, w_state: Tensor, b_in: Tensor, b_state: Tensor
     ) -> Tensor:
-        d, ids = x.size(1), segment_ids(ptr)
+        d, rows = x.size(1), x.contiguous()
         weight, bias = w_in.clone(), b_in + b_state
         weight[:, :d] += w_state
         star, cell = x.new_zeros(ptr.numel() - 1, 2 * d), x.new_zeros(ptr.numel() - 1, d)
@@ -39,22 +40,17 @@ class _Set2Set(torch.autograd.Function):
             cell_before, cell = cell, torch.addcmul(f * cell, i, g)
             slope = cell.tanh()
             q = o * slope
-            score = row_products(x, q, ptr, ids)
-            peak = torch.segment_reduce(score, "max", offsets=ptr, unsafe=True)
-            weights = score.sub_(peak.index_select(0, ids)).exp_()
-            total = torch.segment_reduce(weights, "sum", offsets=ptr, unsafe=True)
-            weights /= total.index_select(0, ids)
-            mean = weighted_sum(x, ptr, weights)
+            weights, mean = (torch.from_numpy(a) for a in attend(rows.numpy(), q.numpy(), ptr.numpy()))
             saved += (star, cell_before, gates, slope, weights)
             star = torch.cat([q, mean], 1)
-        ctx.save_for_backward(x, ptr, ids, weight, star, *saved)
+        ctx.save_for_backward(rows, ptr, weight, star, *saved)
         return star.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, ptr, ids, weight, star, *saved = ctx.saved_tensors
-        d, graphs, steps = x.size(1), len(star), len(saved) // 5
+        x, ptr, weight, star, *saved = ctx.saved_tensors
+        d, steps, bounds = x.size(1), len(saved) // 5, ptr.numpy()
         grad_cell: Tensor | float = 0.0
         stars: list[Tensor] = []
         grad_gates: list[Tensor] = []
@@ -63,13 +59,12 @@ class _Set2Set(torch.autograd.Function):
         for step in reversed(range(steps)):
             q, mean = star[:, :d], star[:, d:]
             star, cell_before, gates, slope, weights = saved[5 * step : 5 * step + 5]
-            grad_q, grad_mean = grad[:, :d], grad[:, d:].contiguous()
-            # The softmax: ∂score_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩).
-            grad_score = row_products(x, grad_mean, ptr, ids)
-            grad_score.sub_((mean * grad_mean).sum(1).index_select(0, ids)).mul_(weights)
+            grad_mean = grad[:, d:].contiguous()
+            given = (each.numpy() for each in (weights, mean.contiguous(), grad_mean))
+            grad_score, through_score = (torch.from_numpy(a) for a in attend_back(x.numpy(), bounds, *given))
             tables += (grad_mean, q)
             factors += (weights, grad_score)
-            grad_q = grad_q + weighted_sum(x, ptr, grad_score)
+            grad_q = grad[:, :d] + through_score
             i, f, g, o = gates.chunk(4, 1)
             grad_cell = tanh_backward(grad_q * o, slope) + grad_cell
             parts = (
@@ -84,11 +79,7 @@ class _Set2Set(torch.autograd.Function):
             grad = torch.mm(grad_gates[-1], weight)
         all_gates = torch.cat(grad_gates)
         grad_in, grad_bias = torch.mm(all_gates.T, torch.cat(stars)), all_gates.sum(0)
-        # ∂x_k is a sum of rows of the tables of its graph, two a step.
-        places = torch.arange(0, 2 * steps * graphs, graphs, device=x.device)
-        rows = (ids[:, None] + places).view(-1)
-        ends = torch.arange(0, rows.numel() + 1, 2 * steps, device=x.device)
-        grad_x = bag(torch.cat(tables), rows, ends, torch.stack(factors, 1).view(-1)) if len(x) else torch.zeros_like(x)
+        grad_x = torch.from_numpy(spread(torch.stack(tables).numpy(), torch.stack(factors).numpy(), bounds))
         return grad_x, None, None, grad_in, grad_in[:, :d].clone(), grad_bias, grad_bias.clone()
 
 
@@ -120,6 +111,9 @@ class Set2Set(Readout):
             self.set2set = PyGSet2Set(in_channels, processing_steps=steps)
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            pooled: Tensor = self.set2set(x, segment_ids(ptr), dim_size=ptr.numel() - 1)
+            return pooled
         lstm: Any = self.set2set.lstm
         weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
         q_star: Tensor = _Set2Set.apply(x, ptr, self.set2set.processing_steps, *weights)
