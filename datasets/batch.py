@@ -18,7 +18,6 @@ class GraphBatch(NamedTuple):
     a_ptr: torch.Tensor  # [n + 1] int32
     a_column: torch.Tensor  # [entries] int32, nodes of the batch
     a_value: torch.Tensor  # [entries] float32
-    a_sum: torch.Tensor  # [n] float32, 1ᵀÂ: the sums of its rows, and of its columns
     y: torch.Tensor  # [B] float32
     step: int = 0  # of a training batch: its place in the epoch
     colours: Colours | None = None  # of the nodes, if those of the data set are few

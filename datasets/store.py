@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from permlab.datasets.assembly import assemble, assemble_permuted, bounds
+from permlab.datasets.assembly import assemble, assemble_permuted, bounds, touch
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
@@ -125,6 +125,8 @@ class GraphStore:
         except ValueError:
             name = self.manifest.name
             raise CacheBroken(f"{self.folder}: node_ptr.npy or a_ptr.npy is damaged; {rebuild_hint(name)}") from None
+        features = self.az.reshape(-1) if self.colours is None else self.colours.second
+        touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
         flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
         if permutation_seed is None:
             node, entry, a_ptr, column = assemble(*flat)
@@ -134,15 +136,14 @@ class GraphStore:
         else:
             row = np.broadcast_to(permutation_seed, graphs.shape)
             node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
-        az, a_value, a_sum = self._tensors
-        nodes, colours = self._tensor(node), self.colours.of(node) if self.colours else None
+        az, a_value = self._tensors
+        colours = self.colours.of(node) if self.colours else None
         return GraphBatch(
-            x=colours.rows() if colours else az.index_select(0, nodes),
+            x=colours.rows() if colours else az.index_select(0, self._tensor(node)),
             ptr=self._tensor(ptr),
             a_ptr=self._tensor(a_ptr),
             a_column=self._tensor(column),
             a_value=a_value.index_select(0, self._tensor(entry)),
-            a_sum=a_sum.index_select(0, nodes),
             y=self._tensor(self.y[graphs]),
             colours=colours,
         )
@@ -159,7 +160,6 @@ class GraphStore:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
-    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What is large, on the device: Â·Z, the values of Â and their sums. Indices are reckoned on the host."""
-        a_sum = np.add.reduceat(self.a_value, self.a_ptr[:-1])  # every row has an entry: its loop
-        return self._tensor(self.az), self._tensor(self.a_value), self._tensor(a_sum)
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What is large, on the device: Â·Z and the values of Â. Indices are reckoned on the host."""
+        return self._tensor(self.az), self._tensor(self.a_value)

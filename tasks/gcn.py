@@ -85,7 +85,9 @@ class GCN(nn.Module):
         found = self._quotient(batch) if len(self.weights) == 3 else None
         h = self._layers(batch, found, len(self.weights) - 1)
         weight, bias, sizes = self.weights[-1], self.biases[-1], batch.ptr.diff()[:, None].to(h.dtype)
-        columns = batch.a_sum if len(self.weights) > 1 else None  # the first layer is given Â·Z
+        columns = None  # the first layer is given Â·Z
+        if len(self.weights) > 1:
+            columns = neighbours(batch).forth(h.new_ones(len(batch.x), 1))[:, 0]  # 1ᵀÂ: Â is symmetric
         if not torch.is_grad_enabled():
             rows = h if found is None else h.index_select(0, found.colour)
             return torch.addmm(sizes * bias, segment_sum(rows, batch.ptr, columns), weight)

@@ -34,7 +34,4 @@ def from_pyg(data: Data | Batch | list[Data]) -> GraphBatch:
     torch.cumsum(torch.bincount(row, minlength=n), 0, out=a_ptr[1:])
     az = torch.zeros(n, batch.x.size(1), dtype=torch.float64)
     az.index_add_(0, row, value[:, None] * batch.x.double()[column])
-    a_sum = torch.zeros(n, dtype=torch.float64).index_add_(0, row, value)
-    return GraphBatch(
-        az.float(), batch.ptr, a_ptr.int(), column.int(), value.float(), a_sum.float(), batch.y.float().view(-1)
-    )
+    return GraphBatch(az.float(), batch.ptr, a_ptr.int(), column.int(), value.float(), batch.y.float().view(-1))

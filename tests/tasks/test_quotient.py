@@ -26,7 +26,7 @@ def coloured(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
 
 
 def in_double(batch: GraphBatch) -> GraphBatch:
-    return batch._replace(x=batch.x.double(), a_value=batch.a_value.double(), a_sum=batch.a_sum.double())
+    return batch._replace(x=batch.x.double(), a_value=batch.a_value.double())
 
 
 @pytest.mark.parametrize("seed", [None, 3])
