@@ -3,10 +3,10 @@
 import numpy as np
 from numba import njit
 
-_SUMS = {"reassoc", "contract"}  # sums of products in any order, as a vector wants them; the same at every call
+SUMS = {"reassoc", "contract"}  # sums of products in any order, as a vector wants them; the same at every call
 
 
-@njit(cache=True, nogil=True, fastmath=_SUMS)
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     total = a.dtype.type(0)
     for i in range(len(a)):

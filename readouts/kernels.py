@@ -8,24 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.gaussian import lengthened, scaled, shortened
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.segments import segment_ids, segment_sum, weighted_sum
-
-
-def lengths(x: Tensor) -> Tensor:
-    """‖x_k‖, [n, d] → [n, 1]; 1 for a zero row."""
-    length = x.square().sum(1, keepdim=True).sqrt_()
-    return length.masked_fill_(length == 0, 1.0)
+from permlab.readouts.segments import product, segment_sum, weighted_sum
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """x [n, d] with every row scaled to length 1; a zero row stays zero. No gradient."""
-    x = x.detach()
-    return x / lengths(x)
+    """x [n, d] with every row scaled to length 1; a zero row stays zero."""
+    return functional.normalize(x, dim=1, eps=torch.finfo(x.dtype).tiny)
 
 
 class _KernelSum(Readout):
@@ -49,6 +44,13 @@ class _KernelSum(Readout):
         return segment_sum(self.features(x), ptr)
 
 
+def _factors(centres: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
+    """F [d + 1, m] and f [m] with −‖u − a_j‖²/σ² = ((u, ‖u‖²) F + f)_j: F is (2a, −1)/σ², f is −‖a‖²/σ²."""
+    scale = 1 / sigma**2
+    factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
+    return factors.T, centres.square().sum(1).mul_(-scale)
+
+
 class _GaussianSums(torch.autograd.Function):
     """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d], centres [m, d] → [B, m].
 
@@ -57,34 +59,21 @@ class _GaussianSums(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, sigma: float, normalise: bool) -> Tensor:
-        length = lengths(x) if normalise else None
-        u = x if length is None else x / length
-        values, factors = _gaussians(u, centres, sigma)
-        ctx.save_for_backward(u, length, ptr, factors, values)
+        longer, length = (torch.from_numpy(array) for array in lengthened(x.contiguous().numpy(), normalise))
+        factors, bias = _factors(centres, sigma)
+        values = torch.addmm(bias, longer, factors).clamp_(max=0).exp_()
+        ctx.save_for_backward(longer, length, ptr, factors, values)
+        ctx.normalise = normalise
         return weighted_sum(values, ptr)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        u, length, ptr, factors, values = ctx.saved_tensors
-        rows = grad.index_select(0, segment_ids(ptr)).mul_(values)
-        grad_longer = torch.mm(factors.T, rows.T).T  # this way round, since d + 1 columns may be few
-        grad_u = torch.addcmul(grad_longer[:, :-1], u, grad_longer[:, -1:], value=2).contiguous()
-        if length is not None:  # of u = x/‖x‖: what is along u does not count; a zero row is u itself
-            grad_u = torch.addcmul(grad_u, u, (u * grad_u).sum(1, keepdim=True), value=-1).div_(length)
-        return grad_u, None, None, None, None
-
-
-def _gaussians(u: Tensor, centres: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
-    """exp(−‖u_k − a_j‖²/σ²), [n, m], and the factors of its exponent.
-
-    The exponent is one product: (u, ‖u‖²) with (2a, −1)/σ², less ‖a‖²/σ².
-    """
-    scale = 1 / sigma**2
-    longer = torch.cat([u, u.square().sum(1, keepdim=True)], dim=1)
-    factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
-    exponents = torch.addmm(centres.square().sum(1).mul_(-scale), longer, factors.T)
-    return exponents.clamp_(max=0).exp_(), factors
+        longer, length, ptr, factors, values = ctx.saved_tensors
+        rows = torch.from_numpy(scaled(values.numpy(), grad.contiguous().numpy(), ptr.numpy()))
+        grad_longer = product(rows, factors.T)
+        grad_x = shortened(grad_longer.numpy(), longer.numpy(), length.numpy(), ctx.normalise)
+        return torch.from_numpy(grad_x), None, None, None, None
 
 
 class GaussianKernels(_KernelSum):
@@ -123,10 +112,13 @@ class GaussianKernels(_KernelSum):
         self.register_buffer("centres", unit_rows(drawn))
 
     def features(self, x: Tensor) -> Tensor:
-        return _gaussians(unit_rows(x) if self.normalise else x, self.centres.to(x.dtype), self.sigma)[0]
+        u = unit_rows(x) if self.normalise else x
+        factors, bias = _factors(self.centres.to(x.dtype), self.sigma)
+        longer = torch.cat([u, u.square().sum(1, keepdim=True)], dim=1)
+        return torch.addmm(bias, longer, factors).clamp(max=0).exp()
 
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() or x.device.type != "cpu":
             return super().total(x, ptr)
         sums: Tensor = _GaussianSums.apply(x, ptr, self.centres.to(x.dtype), self.sigma, self.normalise)
         return sums

@@ -8,10 +8,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from permlab.readouts.segments import transposed
+from permlab.readouts.segments import NARROW, product
 from permlab.tasks.hop import Step, through
-
-NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
 
 
 class Layer(NamedTuple):
@@ -19,11 +17,6 @@ class Layer(NamedTuple):
 
     activation: str = "none"
     linear: bool = False  # the weight is kept as `nn.Linear` keeps it: [q, p]
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, [n, p] × [p, q]."""
-    return transposed(torch.mm(b.T, a.T)) if 1 < b.size(1) < NARROW else torch.mm(a, b)
 
 
 def _relu_slope(grad: Tensor, out: Tensor, room: Tensor) -> Tensor:
