@@ -17,6 +17,7 @@ LANES = 8  # keys a vector
 GIANT = 1024  # rows
 _DIGIT = 11  # bits; three digits are a float
 
+_inline: Any = intrinsic  # takes away the first argument
 _FLOATS, _KEYS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (32, 64))
 
 
@@ -36,7 +37,7 @@ def _turned(builder: ir.IRBuilder, bits: Any) -> Any:
     return builder.xor(bits, builder.and_(negative, _all(_FLOATS, 2**31 - 1)))
 
 
-@intrinsic
+@_inline
 def _pack(_: Any, bits: Any, at: Any, keys: Any, to: Any, row: Any) -> Any:
     """Eight values of a row as keys."""
 
@@ -54,7 +55,7 @@ def _pack(_: Any, bits: Any, at: Any, keys: Any, to: Any, row: Any) -> Any:
     return types.void(bits, types.intp, keys, types.intp, types.intp), generate
 
 
-@intrinsic
+@_inline
 def _exchange(_: Any, keys: Any, upper: Any, lower: Any) -> Any:
     """Of two rows of keys, the lesser ones into the upper row."""
 
@@ -69,7 +70,7 @@ def _exchange(_: Any, keys: Any, upper: Any, lower: Any) -> Any:
     return types.void(keys, types.intp, types.intp), generate
 
 
-@intrinsic
+@_inline
 def _unpack(_: Any, keys: Any, at: Any, bits: Any, rows: Any, to: Any, start: Any) -> Any:
     """Eight keys as their values and rows, those counted from `start`."""
 

@@ -26,9 +26,8 @@ def quotient(batch: GraphBatch) -> Quotient | None:
         return None
     x, first, second = batch.colours
     whole = Hop(batch.a_ptr, batch.a_column, batch.a_value)
-    colour, *arrays = (
-        torch.from_numpy(array) for array in _quotient(first, second, *(each.numpy() for each in whole), len(x))
-    )
+    found = _quotient(first, second, batch.a_ptr.numpy(), batch.a_column.numpy(), batch.a_value.numpy(), len(x))
+    colour, *arrays = (torch.from_numpy(array) for array in found)
     nodes, forth, back = Hop(*arrays[:2]), Hop(*arrays[2:5]), Hop(*arrays[5:8])
     to_nodes = Step(whole._replace(column=arrays[8]), (whole, nodes))
     return Quotient(x.to(batch.x.dtype), (Step(forth, (back,)), to_nodes), colour, nodes)
