@@ -1,12 +1,13 @@
 """Where the nodes and the entries of Â of a batch lie in the flat arrays of a data set, compiled."""
 
 import numpy as np
-from numba import njit
+
+from permlab.datasets.compiled import compiled
 
 _LINE = 64  # bytes
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries: int) -> tuple[np.ndarray, np.ndarray]:
     """Of a batch of these graphs [B]: the bounds of their nodes and of their entries, [B + 1] each.
 
@@ -24,7 +25,7 @@ def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries:
     return node, entry
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def assemble(
     graphs: np.ndarray,
     ptr: np.ndarray,
@@ -49,7 +50,7 @@ def assemble(
     return node, entry, bound, column
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def assemble_permuted(
     graphs: np.ndarray,
     ptr: np.ndarray,
@@ -82,7 +83,7 @@ def assemble_permuted(
     return node, entry, bound, column
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def touch(
     graphs: np.ndarray,
     node_ptr: np.ndarray,

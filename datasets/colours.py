@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
+
+from permlab.datasets.compiled import compiled
 
 MOST = 4096  # first colours: all of them go through the first layer at every step
 SHARE = 0.25  # second colours a node, at the most
@@ -46,7 +47,7 @@ def colours_of(
     return Colours(torch.from_numpy(az[example]), first, second) if len(second) else None
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _row_colours(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Of rows of bits [n, r]: their colours [n], and one row of each; both empty if there are more than `most`."""
     slots = 4 * most
@@ -75,7 +76,7 @@ def _row_colours(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return colour, example[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _neighbour_colours(
     first: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray, bits: np.ndarray, most: int
 ) -> np.ndarray:

@@ -1,12 +1,11 @@
 """Softmax attention within every graph, and its gradient, compiled: a graph's rows are read while they are at hand."""
 
 import numpy as np
-from numba import njit
 
-SUMS = {"reassoc", "contract"}  # sums of products in any order, as a vector wants them; the same at every call
+from permlab.datasets.compiled import compiled
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@compiled(any_order=True)
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
     total = a.dtype.type(0)
     for i in range(len(a)):
@@ -14,13 +13,13 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _add(target: np.ndarray, factor: float, row: np.ndarray) -> None:
     for i in range(len(row)):
         target[i] += factor * row[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def attend(x: np.ndarray, q: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """a = softmax(⟨x_k, q_b⟩) over the rows k of every graph b, and Σ_k a_k x_k: x [n, d], q [B, d] → [n], [B, d]."""
     weights, mean = np.empty(len(x), dtype=x.dtype), np.zeros_like(q)
@@ -37,7 +36,7 @@ def attend(x: np.ndarray, q: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, n
     return weights, mean
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def attend_back(
     x: np.ndarray, ptr: np.ndarray, weights: np.ndarray, mean: np.ndarray, grad_mean: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +50,7 @@ def attend_back(
     return grad_score, grad_q
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def spread(tables: np.ndarray, factors: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """Σ_t factor_{t, k} table_{t, b} for every row k of every graph b: tables [T, B, d], factors [T, n] → [n, d]."""
     out = np.zeros((factors.shape[1], tables.shape[2]), dtype=tables.dtype)

@@ -1,12 +1,11 @@
 """What lies around the products of the Gaussian kernels, compiled: one pass over the rows each."""
 
 import numpy as np
-from numba import njit
 
-from permlab.readouts.attention import SUMS
+from permlab.datasets.compiled import compiled
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@compiled(any_order=True)
 def lengthened(x: np.ndarray, normalise: bool) -> tuple[np.ndarray, np.ndarray]:
     """(u, ‖u‖²) of every row, [n, d] → [n, d + 1], and ‖x‖ [n]; u is x, or x/‖x‖, a zero row itself (its length: 1)."""
     n, d = x.shape
@@ -26,7 +25,7 @@ def lengthened(x: np.ndarray, normalise: bool) -> tuple[np.ndarray, np.ndarray]:
     return out, length
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scaled(values: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """Every row of graph b times row b, entry by entry: values [n, m], rows [B, m] → [n, m]."""
     out = np.empty_like(values)
@@ -40,7 +39,7 @@ def scaled(values: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@compiled(any_order=True)
 def shortened(grad: np.ndarray, longer: np.ndarray, length: np.ndarray, normalise: bool) -> np.ndarray:
     """The gradient of x from that of `lengthened`'s rows, [n, d + 1] → [n, d].
 

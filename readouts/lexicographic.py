@@ -1,12 +1,13 @@
 """Rows in lexicographic order within every graph, compiled: a merge sort that looks at one column unless it ties."""
 
 import numpy as np
-from numba import njit
+
+from permlab.datasets.compiled import compiled
 
 _RUN = 16  # rows that are sorted by insertion
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _before(x: np.ndarray, a: int, b: int) -> bool:
     """Whether row a stands before row b: by the last column descending, ties by the column before it, and so on."""
     for column in range(x.shape[1] - 1, -1, -1):
@@ -15,7 +16,7 @@ def _before(x: np.ndarray, a: int, b: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lexicographic(x: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """x [n, d], ptr [B + 1] → order [n]; rows that are equal keep theirs."""
     order, spare = np.arange(len(x)), np.empty(len(x), dtype=np.int64)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from permlab.datasets.compiled import compiled
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows
@@ -90,7 +92,7 @@ def _unpack(_: Any, keys: Any, at: Any, bits: Any, rows: Any, to: Any, start: An
     return types.void(keys, types.intp, bits, rows, types.intp, types.intp), generate
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _merge_exchange(keys: np.ndarray, m: int) -> None:
     """Sorts m rows of eight keys, each column ascending."""
     top = 1
@@ -109,7 +111,7 @@ def _merge_exchange(keys: np.ndarray, m: int) -> None:
         p //= 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _radix(keys: np.ndarray, lane: int, m: int, a: np.ndarray, b: np.ndarray) -> None:
     """Sorts m keys of one column, ascending: by 11 bits of the value at a time, stable."""
     for row in range(m):
@@ -131,7 +133,7 @@ def _radix(keys: np.ndarray, lane: int, m: int, a: np.ndarray, b: np.ndarray) ->
         keys[LANES * row + lane] = a[row]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray, rows: np.ndarray) -> None:
     """Flat arrays of n rows of k ≥ 8; the first `lanes` of every eight columns count."""
     largest = 0
@@ -169,7 +171,7 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.ascontiguousarray(out[:, :k]), np.ascontiguousarray(rows[:, :k])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def put_back(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """What `sort_descending` did to the columns, undone: values [n, k], rows [n, k] → [n, k]."""
     out = np.empty_like(values)

@@ -1,16 +1,17 @@
 """Rows of graphs into zero-padded blocks of positions and back, compiled: only what is there is read."""
 
 import numpy as np
-from numba import njit
+
+from permlab.datasets.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _copy(source: np.ndarray, target: np.ndarray) -> None:
     for i in range(len(source)):  # of two slices: vectorised, as neither wraps around
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pad(rows: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: int, out: np.ndarray) -> None:
     """Positions low … high − 1 of the rows [n, k] of these graphs [m], zeros where there is none, to out [m, …]."""
     k = rows.shape[1]
@@ -22,7 +23,7 @@ def pad(rows: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: i
         blocks[place][k * (last - first) :] = 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpad(padded: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: int, rows: np.ndarray) -> None:
     """What `pad` took from the rows [n, k], put back into them."""
     k = rows.shape[1]

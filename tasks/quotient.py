@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
 from permlab.datasets.batch import GraphBatch
+from permlab.datasets.compiled import compiled
 from permlab.tasks.hop import Hop, Step
 
 
@@ -33,7 +33,7 @@ def quotient(batch: GraphBatch) -> Quotient | None:
     return Quotient(x.to(batch.x.dtype), (Step(forth, (back,)), to_nodes), colour, nodes)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _grouped(of: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Bounds [groups + 1] and the places of every group, ascending; `of` names the group of each place."""
     ptr, place = np.zeros(groups + 1, dtype=np.int32), np.empty(len(of), dtype=np.int32)
@@ -50,7 +50,7 @@ def _grouped(of: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
     return ptr, place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _quotient(
     first: np.ndarray,
     second: np.ndarray,

@@ -19,7 +19,7 @@ def block_edges(max_nodes: int, row_channels: int) -> list[int]:
     """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls: narrow rows take longer blocks."""
     edge, growth = next((first, growth) for most, first, growth in _BLOCKS if row_channels <= most)
     edges = [0]
-    while edge < max_nodes:
+    while edge + 3 < max_nodes:
         edges.append(edge)
         edge = max(edge + 4, int(edge * growth) // 4 * 4)
     return [*edges, max_nodes]

@@ -1,0 +1,56 @@
+"""Nothing about what is kept of a compiled loop may stop a run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from permlab.datasets.compiled import compiled
+
+LOOP = """
+from permlab.datasets.compiled import compiled
+
+@compiled
+def twice(x):
+    return 2 * x
+
+print(twice(21), *twice.stats.cache_hits.values())
+"""
+
+
+def run(folder: Path) -> str:
+    (folder / "loop.py").write_text(LOOP)
+    os.utime(folder / "loop.py", (0, 0))  # what was kept is known by the time of its source
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "kept")}
+    command = [sys.executable, str(folder / "loop.py")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_loop_is_compiled_once_for_all_processes(tmp_path: Path) -> None:
+    assert run(tmp_path) == "42\n" and run(tmp_path) == "42 1\n"
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_damaged_file_is_made_anew(tmp_path: Path, suffix: str, damage: bytes | None) -> None:
+    run(tmp_path)
+    (kept,) = (tmp_path / "kept").rglob(f"*.{suffix}")
+    kept.write_bytes(kept.read_bytes()[: kept.stat().st_size // 2] if damage is None else damage)
+    assert run(tmp_path) == "42\n" and run(tmp_path) == "42 1\n"
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_reason_to_stop(tmp_path: Path) -> None:
+    run(tmp_path)
+    (index,) = (tmp_path / "kept").rglob("*.nbi")
+    for file in index.parent.glob("*.nb*"):
+        file.unlink()
+    index.mkdir()  # the index can be neither read nor written
+    assert run(tmp_path) == "42\n"
+
+
+def test_what_cannot_be_kept_is_compiled_all_the_same() -> None:
+    found: dict = {}
+    exec("def twice(x):\n    return 2 * x", found)  # no file: nowhere beside which it could be kept
+    assert compiled(found["twice"])(21) == 42
