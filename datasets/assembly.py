@@ -62,20 +62,27 @@ def assemble_permuted(
     row: np.ndarray,
     begin: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """As `assemble`, position i of graph b taken by its node orders[row[b], begin[b] + i]."""
+    """As `assemble`, position i of graph b taken by its node orders[row[b], begin[b] + i].
+
+    What is damaged raises ValueError.
+    """
     node, entry = np.empty(ptr[-1], dtype=np.int64), np.empty(entry_ptr[-1], dtype=np.int64)
     bound, column = np.empty(ptr[-1] + 1, dtype=np.int32), np.empty(entry_ptr[-1], dtype=np.int32)
     position = np.empty(ptr[-1], dtype=np.int32)
     count = 0
     for b in range(len(graphs)):
-        first, start = node_ptr[graphs[b]], ptr[b]
-        for i in range(ptr[b + 1] - start):
+        first, start, size = node_ptr[graphs[b]], ptr[b], ptr[b + 1] - ptr[b]
+        for i in range(size):
             old = orders[row[b], begin[b] + i]
             position[start + old] = start + i
             node[start + i] = first + old
-        for i in range(start, ptr[b + 1]):
+        for i in range(start, start + size):
             bound[i] = count
+            if not a_ptr[first] <= a_ptr[node[i]] <= a_ptr[node[i] + 1] <= a_ptr[first + size]:
+                raise ValueError("bounds outside of the arrays")
             for j in range(a_ptr[node[i]], a_ptr[node[i] + 1]):
+                if not 0 <= a_column[j] < size:
+                    raise ValueError("a column outside of its graph")
                 entry[count] = j
                 column[count] = position[start + a_column[j]]
                 count += 1

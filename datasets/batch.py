@@ -10,7 +10,8 @@ from permlab.datasets.colours import Colours
 class GraphBatch(NamedTuple):
     """B graphs with n nodes in all; Â is block-diagonal CSR over the batch's n nodes, symmetric.
 
-    `x` is Â·Z: the first GCN layer is `x @ W` and needs no product with Â.
+    `x` is Â·Z: the first GCN layer is `x @ W` and needs no product with Â. A batch to train on may have `colours`: they
+    stand for `x` and Â in the first two layers: whoever replaces those puts None in their place.
     """
 
     x: torch.Tensor  # [n, r] float32
@@ -20,7 +21,7 @@ class GraphBatch(NamedTuple):
     a_value: torch.Tensor  # [entries] float32
     y: torch.Tensor  # [B] float32
     step: int = 0  # of a training batch: its place in the epoch
-    colours: Colours | None = None  # of the nodes, if those of the data set are few
+    colours: Colours | None = None  # of the nodes, if those of the training graphs are few
 
     @property
     def adjacency(self) -> torch.Tensor:

@@ -20,7 +20,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Colours(NamedTuple):
-    """c first colours of n nodes, and their second colours."""
+    """c first colours of n nodes, and their second colours; −1 where a node was left out."""
 
     x: torch.Tensor  # [c, r] float32, the rows of Â·Z
     first: np.ndarray  # [n] int16
@@ -36,57 +36,92 @@ class Colours(NamedTuple):
 
 
 def colours_of(
-    az: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray, a_value: np.ndarray
+    graphs: np.ndarray,
+    az: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+    a_value: np.ndarray,
 ) -> Colours | None:
-    """The colours of a data set, or None where there are too many of them to gain by it."""
-    first, example = _row_colours(az.view(np.int32), MOST)
+    """The colours of these graphs' nodes, or None where there are too many of them to gain by it.
+
+    No other graph is looked at. Bounds and columns that lie outside of the arrays raise ValueError.
+    """
+    most = int(SHARE * check(graphs, node_ptr, a_ptr, a_column))
+    first, example = _row_colours(graphs, node_ptr, az.view(np.int32), MOST)
     if not len(example):
         return None
-    bits, most = a_value.view(np.uint32), int(SHARE * len(az))
-    second = _neighbour_colours(first, node_ptr, a_ptr, a_column, bits, most)
+    second = _neighbour_colours(graphs, first, node_ptr, a_ptr, a_column, a_value.view(np.uint32), most)
     return Colours(torch.from_numpy(az[example]), first, second) if len(second) else None
 
 
 @compiled
-def _row_colours(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def check(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray) -> int:
+    """The nodes of these graphs, counted; ValueError if a bound or a column lies outside of the arrays."""
+    nodes = 0
+    for graph in graphs:
+        start, stop = node_ptr[graph], node_ptr[graph + 1]
+        if not 0 <= start <= stop < len(a_ptr):
+            raise ValueError("bounds outside of the arrays")
+        for i in range(start, stop):
+            if not 0 <= a_ptr[i] <= a_ptr[i + 1] <= len(a_column):
+                raise ValueError("bounds outside of the arrays")
+            for entry in range(a_ptr[i], a_ptr[i + 1]):
+                if not 0 <= a_column[entry] < stop - start:
+                    raise ValueError("a column outside of its graph")
+        nodes += stop - start
+    return nodes
+
+
+@compiled
+def _row_colours(
+    graphs: np.ndarray, node_ptr: np.ndarray, rows: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Of rows of bits [n, r]: their colours [n], and one row of each; both empty if there are more than `most`."""
     slots = 4 * most
     table = np.full(slots, -1, dtype=np.int32)
-    colour, example = np.empty(len(rows), dtype=np.int16), np.empty(most, dtype=np.int64)
+    colour, example = np.full(len(rows), -1, dtype=np.int16), np.empty(most, dtype=np.int64)
     count = 0
-    for i in range(len(rows)):
-        mixed = np.uint64(0)
-        for c in range(rows.shape[1]):
-            mixed = (mixed ^ np.uint64(rows[i, c])) * _FACTOR
-            mixed ^= mixed >> np.uint64(29)
-        slot = np.int64(mixed % np.uint64(slots))
-        while table[slot] >= 0:
-            same, other = True, example[table[slot]]
+    for graph in graphs:
+        for i in range(node_ptr[graph], node_ptr[graph + 1]):
+            mixed = np.uint64(0)
             for c in range(rows.shape[1]):
-                same = same and rows[i, c] == rows[other, c]
-            if same:
-                break
-            slot = (slot + 1) % slots
-        if table[slot] < 0:
-            if count == most:
-                return colour[:0], example[:0]
-            table[slot], example[count] = count, i
-            count += 1
-        colour[i] = table[slot]
+                mixed = (mixed ^ np.uint64(rows[i, c])) * _FACTOR
+                mixed ^= mixed >> np.uint64(29)
+            slot = np.int64(mixed % np.uint64(slots))
+            while table[slot] >= 0:
+                same, other = True, example[table[slot]]
+                for c in range(rows.shape[1]):
+                    same = same and rows[i, c] == rows[other, c]
+                if same:
+                    break
+                slot = (slot + 1) % slots
+            if table[slot] < 0:
+                if count == most:
+                    return colour[:0], example[:0]
+                table[slot], example[count] = count, i
+                count += 1
+            colour[i] = table[slot]
     return colour, example[:count].copy()
 
 
 @compiled
 def _neighbour_colours(
-    first: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray, bits: np.ndarray, most: int
+    graphs: np.ndarray,
+    first: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+    bits: np.ndarray,
+    most: int,
 ) -> np.ndarray:
     """Second colours [n]; empty if there are more than `most`."""
     slots = 4 * most + 1
     table = np.full(slots, -1, dtype=np.int32)
-    second, ptr = np.empty(len(first), dtype=np.int32), np.zeros(most + 1, dtype=np.int64)
+    second, ptr = np.full(len(first), -1, dtype=np.int32), np.zeros(most + 1, dtype=np.int64)
     entries = np.empty(len(a_column), dtype=np.uint64)  # of every colour: (first colour | bits of Â), ascending
     count = 0
-    for graph in range(len(node_ptr) - 1):
+    for graph in graphs:
         start = node_ptr[graph]
         for i in range(start, node_ptr[graph + 1]):
             begin, mixed = ptr[count], np.uint64(0)

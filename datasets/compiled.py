@@ -5,13 +5,17 @@ A loop is compiled when it is first called, in about a second, and kept for the 
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from numba import njit
 
 
 class _Kept:
-    """numba's cache of one loop, for which neither a damaged file nor a full disk is a reason to stop."""
+    """numba's cache of one loop, made safe: neither a damaged file nor a full disk is a reason to stop, processes write
+    one at a time, and what is read is what was asked for.
+    """
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -19,17 +23,21 @@ class _Kept:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
 
-    def load_overload(self, *args: Any) -> Any:
+    def _alone(self) -> FileLock:
+        return FileLock(Path(self._cache.cache_path) / "permlab.lock", timeout=30)
+
+    def load_overload(self, types: Any, target: Any) -> Any:
         try:
-            return self._cache.load_overload(*args)
+            found = self._cache.load_overload(types, target)
         except Exception:  # whatever a pickle that is none may raise
-            with suppress(OSError):
+            with suppress(OSError), self._alone():
                 self._cache.flush()
             return None
+        return found if found is not None and tuple(found.signature.args) == tuple(types) else None
 
-    def save_overload(self, *args: Any) -> None:
-        with suppress(OSError):
-            self._cache.save_overload(*args)
+    def save_overload(self, types: Any, data: Any) -> None:
+        with suppress(OSError), self._alone():
+            self._cache.save_overload(types, data)
 
 
 def compiled(loop: Callable[..., Any] | None = None, *, any_order: bool = False) -> Any:

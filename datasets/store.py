@@ -106,54 +106,67 @@ class GraphStore:
         drawn = (node_order(self.graph_id, self.node_ptr, seed) - start for seed in seeds)
         return np.stack([order.astype(np.int32) for order in drawn])
 
+    def colours(self, graphs: np.ndarray) -> Colours | None:
+        """Those of these graphs' nodes, if they are few: see `batch`. For what is computed on the host."""
+        if self.device.type != "cpu":
+            return None
+        try:
+            return colours_of(graphs, self.az, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
+        except ValueError:
+            raise self._damaged() from None
+
     def batch(
-        self, graphs: np.ndarray, permutation_seed: int | np.ndarray | None = None, orders: np.ndarray | None = None
+        self,
+        graphs: np.ndarray,
+        permutation_seed: int | np.ndarray | None = None,
+        orders: np.ndarray | None = None,
+        colours: Colours | None = None,
     ) -> GraphBatch:
-        """The graphs at these positions as one batch, by index arithmetic over the flat arrays.
+        """The graphs at these positions as one batch, by loops over the flat arrays.
 
         With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike. The
         order depends on that seed (one, or one a graph; negative: keep its order) and the graph, not on the batch.
         With `orders`, drawn before, it names the row of those instead.
         A row of Â keeps the order of its entries, so that sums over neighbours are the same to the last bit.
+        With `colours` of (at least) these graphs the batch has those of its nodes.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
         try:
             ptr, entry_ptr = bounds(graphs, self.node_ptr, self.a_ptr, len(self.a_column))
+            if self.device.type == "cpu":
+                features = self.az.reshape(-1) if colours is None else colours.second
+                touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
+            flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
+            if permutation_seed is None:
+                node, entry, a_ptr, column = assemble(*flat)
+            elif orders is None:
+                order = node_order(self.graph_id[graphs], ptr, permutation_seed) - np.repeat(ptr[:-1], np.diff(ptr))
+                node, entry, a_ptr, column = assemble_permuted(*flat, order[None], np.zeros_like(graphs), ptr)
+            else:
+                row = np.broadcast_to(permutation_seed, graphs.shape)
+                if orders.shape[1] != self.node_ptr[-1] or (row < 0).any() or (row >= len(orders)).any():
+                    raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
+                node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
         except IndexError:
             given = f"{graphs.min()} to {graphs.max()}"
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
         except ValueError:
-            name = self.manifest.name
-            raise CacheBroken(f"{self.folder}: node_ptr.npy or a_ptr.npy is damaged; {rebuild_hint(name)}") from None
-        features = self.az.reshape(-1) if self.colours is None else self.colours.second
-        touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
-        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
-        if permutation_seed is None:
-            node, entry, a_ptr, column = assemble(*flat)
-        elif orders is None:
-            order = node_order(self.graph_id[graphs], ptr, permutation_seed) - np.repeat(ptr[:-1], np.diff(ptr))
-            node, entry, a_ptr, column = assemble_permuted(*flat, order[None], np.zeros_like(graphs), ptr)
-        else:
-            row = np.broadcast_to(permutation_seed, graphs.shape)
-            node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
+            raise self._damaged() from None
         az, a_value = self._tensors
-        colours = self.colours.of(node) if self.colours else None
+        coloured = colours.of(node) if colours else None
         return GraphBatch(
-            x=colours.rows() if colours else az.index_select(0, self._tensor(node)),
+            x=coloured.rows() if coloured else az.index_select(0, self._tensor(node)),
             ptr=self._tensor(ptr),
             a_ptr=self._tensor(a_ptr),
             a_column=self._tensor(column),
             a_value=a_value.index_select(0, self._tensor(entry)),
             y=self._tensor(self.y[graphs]),
-            colours=colours,
+            colours=coloured,
         )
 
-    @cached_property
-    def colours(self) -> Colours | None:
-        """Those of the nodes, if they are few; for what is computed on the host."""
-        if self.device.type != "cpu":
-            return None
-        return colours_of(self.az, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
+    def _damaged(self) -> CacheBroken:
+        hint = rebuild_hint(self.manifest.name)
+        return CacheBroken(f"{self.folder}: node_ptr.npy, a_ptr.npy or a_column.npy is damaged; {hint}")
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(array)

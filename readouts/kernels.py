@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
@@ -20,7 +19,8 @@ from permlab.readouts.segments import product, segment_sum, weighted_sum
 
 def unit_rows(x: Tensor) -> Tensor:
     """x [n, d] with every row scaled to length 1; a zero row stays zero."""
-    return functional.normalize(x, dim=1, eps=torch.finfo(x.dtype).tiny)
+    square = x.square().sum(1, keepdim=True)
+    return x / torch.where(square > 0, square, 1).sqrt()
 
 
 class _KernelSum(Readout):

@@ -159,8 +159,8 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
 def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x [n, k] float32, ptr [B + 1] → each column descending within every graph, and the rows it took, [n, k]."""
     n, k = x.shape
-    if ptr[-1] != n:
-        raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows")  # the loops below do not check
+    if ptr[-1] != n or n >= 2**31:
+        raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows, at most 2³¹")  # the loops below do not check
     wide = np.ascontiguousarray(x)
     if k < LANES:
         wide = np.zeros((n, LANES), dtype=np.float32)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from permlab.readouts.errors import ReadoutError
 from permlab.readouts.lexicographic import lexicographic
 from permlab.readouts.network import put_back, sort_descending
 from permlab.readouts.padding import pad, unpad
@@ -101,6 +102,8 @@ class _FlatPadded(torch.autograd.Function):
 def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     """rows [n, k] → [B, max_nodes · k]: every graph's rows, then zeros."""
     graphs, k = ptr.numel() - 1, rows.size(1)
+    if graphs and (largest := int(ptr.diff().max())) > max_nodes:
+        raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {max_nodes}")
     if rows.dtype == torch.float32 and rows.device.type == "cpu":
         padded: Tensor = _FlatPadded.apply(rows, ptr, max_nodes)
         return padded

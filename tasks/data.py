@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 
 from permlab.datasets.batch import GraphBatch
+from permlab.datasets.colours import Colours
 from permlab.datasets.randomness import derive_seed, random_order
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
@@ -128,11 +129,11 @@ class GraphData(pl.LightningDataModule):
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
             graphs, copy = train[item % len(train)], item // len(train)
             if not self.permutations:
-                batch = self.store.batch(graphs)
+                batch = self.store.batch(graphs, colours=self._colours)
             elif seeds is not None:
-                batch = self.store.batch(graphs, seeds[copy])
+                batch = self.store.batch(graphs, seeds[copy], colours=self._colours)
             else:
-                batch = self.store.batch(graphs, copy, self._orders)
+                batch = self.store.batch(graphs, copy, self._orders, self._colours)
             yield batch._replace(step=step)
 
     def _seeds(self, drawn_in: int) -> np.ndarray:
@@ -144,6 +145,11 @@ class GraphData(pl.LightningDataModule):
     def _orders(self) -> np.ndarray:
         """The nodes' orders in the fixed copies: drawn once, as to draw them takes longer than to make the batch."""
         return self.store.orders(self._seeds(0).tolist())
+
+    @cached_property
+    def _colours(self) -> Colours | None:
+        """Of the training graphs alone: nothing in a training step depends on the others."""
+        return self.store.colours(self.split.train)
 
     def train_dataloader(self) -> TrainLoader:
         return TrainLoader(self)

@@ -82,8 +82,9 @@ class GCN(nn.Module):
 
         For a linear last layer only.
         """
-        found = self._quotient(batch) if len(self.weights) == 3 else None
+        found = self._quotient(batch)
         h = self._layers(batch, found, len(self.weights) - 1)
+        found = found if len(self.weights) == 3 else None  # behind more layers than two there is a row a node
         weight, bias, sizes = self.weights[-1], self.biases[-1], batch.ptr.diff()[:, None].to(h.dtype)
         columns = None  # the first layer is given Â·Z
         if len(self.weights) > 1:

@@ -12,7 +12,7 @@ from permlab.tasks.hop import Hop, Step
 
 
 class Quotient(NamedTuple):
-    """c first colours of the data set, m second colours of the batch, n nodes: see `datasets/colours.py`."""
+    """c first colours of the training graphs, m second colours of the batch, n nodes: see `datasets/colours.py`."""
 
     x: Tensor  # [c, r], rows of Â·Z
     steps: tuple[Step, Step]  # first colours → second colours → nodes
@@ -21,8 +21,8 @@ class Quotient(NamedTuple):
 
 
 def quotient(batch: GraphBatch) -> Quotient | None:
-    """None where there are no colours, or the batch has fewer nodes than the data set has first colours."""
-    if batch.colours is None or len(batch.x) < len(batch.colours.x):
+    """None where there are no colours, or fewer nodes than first colours, or x takes a gradient."""
+    if batch.colours is None or len(batch.x) < len(batch.colours.x) or batch.x.requires_grad:
         return None
     x, first, second = batch.colours
     whole = Hop(batch.a_ptr, batch.a_column, batch.a_value)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from permlab.readouts.errors import ReadoutError
 from permlab.readouts.padding import pad, unpad
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.layer import Layer, activate, chain
@@ -37,6 +38,8 @@ class _RaggedProduct(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, layer: "RaggedLinear") -> Tensor:
         bounds, k = ptr.numpy(), rows.size(1)
         sizes = np.diff(bounds)
+        if (largest := sizes.max(initial=0)) > layer.max_nodes:
+            raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {layer.max_nodes}")
         order = np.argsort(-sizes, kind="stable")
         past = np.searchsorted(-sizes[order], -np.array(layer.edges[:-1])).tolist()  # graphs with more rows than that
         blocks = [(lo, hi, m) for lo, hi, m in zip(layer.edges[:-1], layer.edges[1:], past, strict=True) if m]
@@ -77,6 +80,8 @@ class RaggedLinear(nn.Linear):
     The same numbers as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened, with the same weight [out, N·k].
     """
 
+    _version = 2  # of its state: the first one kept the transpose of the weight
+
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
         super().__init__(max_nodes * row_channels, out_channels)
         self.edges, self.max_nodes = block_edges(max_nodes, row_channels), max_nodes
@@ -92,6 +97,12 @@ class RaggedLinear(nn.Linear):
     def dense_for(self, rows: Tensor) -> bool:
         """Whether it is better to pad: for one block, and where products are cheap, but what happens between is not."""
         return len(self.edges) == 2 or rows.device.type != "cpu"
+
+    def _load_from_state_dict(self, state: Any, prefix: str, metadata: dict[str, Any], *args: Any) -> None:
+        name = f"{prefix}weight"
+        if name in state and (metadata.get("version") == 1 or state[name].shape != self.weight.shape):
+            state[name] = state[name].T.contiguous()
+        super()._load_from_state_dict(state, prefix, metadata, *args)
 
     def gradient_memory(self) -> Tensor:
         """Room for a gradient of the weight: the same at every step, as fresh memory costs as much as the product.

@@ -1,6 +1,8 @@
 """Colours against their definition, by dictionaries."""
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,9 +39,9 @@ def test_colours_are_the_first_two_rounds_of_refinement(data, sizes: list[int]) 
     a_ptr = pointer(np.array([len(row) for row in rows], dtype=np.int64))
     a_column = np.array([column for row in rows for column, _ in row], dtype=np.int32)
     a_value = np.array([value for row in rows for _, value in row], dtype=np.float32)
-    graphs = (az, node_ptr, a_ptr, a_column, a_value)
-    first, second = refined(*graphs)
-    found = colours.colours_of(*graphs)
+    arrays = (az, node_ptr, a_ptr, a_column, a_value)
+    first, second = refined(*arrays)
+    found = colours.colours_of(np.arange(len(sizes)), *arrays)
     if not n or len(set(second)) > colours.SHARE * n:
         assert found is None
         return
@@ -52,5 +54,21 @@ def test_features_that_are_all_different_have_no_colours() -> None:
     az = np.arange(colours.MOST + 1, dtype=np.float32)[:, None]
     one = np.arange(len(az) + 1)
     column, value = np.zeros(len(az), dtype=np.int32), np.ones(len(az), dtype=np.float32)
-    assert colours.colours_of(az, one, one, column, value) is None
-    assert colours.colours_of(np.zeros_like(az), one, one, column, value) is not None
+    everything = np.arange(len(az))
+    assert colours.colours_of(everything, az, one, one, column, value) is None
+    assert colours.colours_of(everything, np.zeros_like(az), one, one, column, value) is not None
+
+
+def test_graphs_that_are_not_named_have_no_part_in_it() -> None:
+    az = np.arange(40, dtype=np.float32)[:, None] // 8
+    one = np.arange(len(az) + 1)
+    column, value = np.zeros(len(az), dtype=np.int32), np.ones(len(az), dtype=np.float32)
+    named = np.arange(16)
+    before = colours.colours_of(named, az, one, one, column, value)
+    az[16:], value[16:], column[16:] = np.nan, np.nan, 7
+    after = colours.colours_of(named, az, one, one, column, value)
+    assert torch.equal(before.x, after.x) and len(after.x) == 2
+    np.testing.assert_array_equal(before.second, after.second)
+    assert (after.second[16:] == -1).all()
+    with pytest.raises(ValueError, match="a column outside of its graph"):
+        colours.colours_of(np.arange(17), az, one, one, column, value)

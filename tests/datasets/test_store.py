@@ -107,5 +107,28 @@ def test_damaged_bounds_are_found_before_they_are_followed(store: GraphStore, ar
     graph = 1
     changed[store.node_ptr[graph] if array == "a_ptr" else graph] = value
     setattr(broken, array, changed)
-    with pytest.raises(CacheBroken, match="node_ptr.npy or a_ptr.npy is damaged; rebuild it with: permlab data build"):
+    with pytest.raises(CacheBroken, match="a_column.npy is damaged; rebuild it with: permlab data build"):
         broken.batch(np.array([graph]))
+
+
+@pytest.mark.parametrize("array", ["a_ptr", "a_column"])
+@pytest.mark.parametrize("value", [-1, 2**30])
+def test_damage_inside_a_graph_is_found_where_it_is_followed(store: GraphStore, array: str, value: int) -> None:
+    broken = GraphStore(store.folder, store.manifest)
+    graph = int(np.argmax(np.diff(store.node_ptr)))
+    changed = getattr(store, array).copy()
+    changed[store.node_ptr[graph] + 1 if array == "a_ptr" else store.a_ptr[store.node_ptr[graph]]] = value
+    setattr(broken, array, changed)
+    with pytest.raises(CacheBroken, match="is damaged"):
+        broken.batch(np.array([graph]), 7)
+    with pytest.raises(CacheBroken, match="is damaged"):
+        broken.colours(np.array([graph]))
+
+
+@pytest.mark.parametrize("row", [-1, 2])
+def test_orders_that_there_are_not_are_refused(store: GraphStore, row: int) -> None:
+    orders = store.orders([3, 4])
+    with pytest.raises(DataUsageError, match="do not have these rows"):
+        store.batch(np.array([0, 1]), np.array([0, row]), orders)
+    with pytest.raises(DataUsageError, match="another data set's"):
+        store.batch(np.array([0, 1]), np.array([0, 0]), orders[:, 1:])

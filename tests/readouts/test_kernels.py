@@ -71,3 +71,13 @@ def test_polynomial_sums_each_monomial_once() -> None:
 def test_power_sums_for_one_column() -> None:
     x = X[:, :1]
     np.testing.assert_allclose(PolynomialKernels(1, degree=4)(x)[0], [(x**k).sum() for k in (1, 2, 3, 4)])
+
+
+def test_zero_rows_have_small_gradients_on_any_device() -> None:
+    readout = GaussianKernels(3).float()  # `features` is what runs where nothing is compiled
+    x = torch.zeros(2, 3, requires_grad=True)
+    readout.features(x).sum().backward()
+    fast = torch.zeros(2, 3, requires_grad=True)
+    readout(fast, ptr=torch.tensor([0, 2])).sum().backward()
+    torch.testing.assert_close(x.grad, fast.grad)
+    assert x.grad.abs().max() < 1e3

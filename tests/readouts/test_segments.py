@@ -116,3 +116,11 @@ def test_rearranged_rows_take_their_gradients_back() -> None:
     assert torch.equal(rearranged(x, order), x[order])
     assert torch.autograd.gradcheck(lambda rows: rearranged(rows, order), (x,))
     assert torch.autograd.gradgradcheck(lambda rows: rearranged(rows, order), (x,))
+
+
+def test_a_second_derivative_in_single_precision_is_refused_not_wrong() -> None:
+    x, ptr = torch.randn(5, 2, requires_grad=True), pointers([2, 3])
+    for out in (sort_rows(x, ptr), flat_padded(x, ptr, 3)):
+        (first,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            first.sum().backward()

@@ -6,7 +6,10 @@ import torch
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import build
+from permlab.datasets.colours import Colours
+from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
+from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.quotient import quotient
 
@@ -21,8 +24,14 @@ def coloured(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
         build(NAME)
         store = GraphStore.open(NAME)
     store.az = np.sign(np.round(store.az)).astype(np.float32) + 0.0  # no −0
-    assert len(store.colours.x) == 3
     return store
+
+
+@pytest.fixture(scope="module")
+def colours(coloured: GraphStore) -> Colours:
+    found = coloured.colours(np.arange(len(coloured)))
+    assert found is not None and len(found.x) == 3
+    return found
 
 
 def in_double(batch: GraphBatch) -> GraphBatch:
@@ -33,9 +42,11 @@ def in_double(batch: GraphBatch) -> GraphBatch:
 @pytest.mark.parametrize("layers", [3, 4])
 @pytest.mark.parametrize("d", [2, 9, 20])
 @pytest.mark.parametrize("summed", [False, True])
-def test_the_gcn_is_the_same(coloured: GraphStore, seed: int | None, layers: int, d: int, summed: bool) -> None:
+def test_the_gcn_is_the_same(
+    coloured: GraphStore, colours: Colours, seed: int | None, layers: int, d: int, summed: bool
+) -> None:
     torch.manual_seed(d)
-    batch = in_double(coloured.batch(np.arange(50, 150), seed))
+    batch = in_double(coloured.batch(np.arange(50, 150), seed, colours=colours))
     found = quotient(batch)
     assert found is not None and found.nodes.ptr.numel() - 1 < len(batch.x) / 2
     gcn = GCN(1, 9, d, layers).double()
@@ -50,15 +61,30 @@ def test_the_gcn_is_the_same(coloured: GraphStore, seed: int | None, layers: int
         torch.testing.assert_close(gcn.summed(batch) if summed else gcn(batch), outs[1])
 
 
-def test_the_rows_of_a_batch_are_those_of_the_data_set(coloured: GraphStore) -> None:
+def test_the_rows_of_a_batch_are_those_of_the_data_set(coloured: GraphStore, colours: Colours) -> None:
     graphs = np.array([3, 500, 4])
     rows = np.concatenate([coloured.az[slice(*coloured.node_ptr[graph : graph + 2])] for graph in graphs])
-    np.testing.assert_array_equal(coloured.batch(graphs).x.numpy(), rows)
+    np.testing.assert_array_equal(coloured.batch(graphs, colours=colours).x.numpy(), rows)
 
 
-def test_a_small_batch_and_dropout_go_the_plain_way(coloured: GraphStore) -> None:
-    small = coloured.batch(np.flatnonzero(np.diff(coloured.node_ptr) == 1)[:2])
+def test_what_goes_the_plain_way(coloured: GraphStore, colours: Colours) -> None:
+    small = coloured.batch(np.flatnonzero(np.diff(coloured.node_ptr) == 1)[:2], colours=colours)
     assert small.colours is not None and quotient(small) is None
-    batch = coloured.batch(np.arange(50))
+    batch = coloured.batch(np.arange(50), colours=colours)
+    assert quotient(batch) is not None
+    assert quotient(batch._replace(x=batch.x.requires_grad_())) is None
+    batch = coloured.batch(np.arange(50), colours=colours)
     gcn = GCN(1, 9, 2, 3, dropout=0.5)
     assert gcn.train()._quotient(batch) is None and gcn.eval()._quotient(batch) is not None
+    assert coloured.batch(np.arange(50)).colours is None
+
+
+def test_training_batches_have_the_colours_of_the_training_graphs_alone(coloured: GraphStore) -> None:
+    parts = np.split(np.random.default_rng(0).permutation(len(coloured)), [500])
+    data = GraphData(coloured, Split(parts[0], parts[1][:0], parts[1]), ("train", "holdout"), seed=0, batch_size=100)
+    (call, *_) = data.train_dataloader()
+    batches = list(data.train_batches(0, call.order, range(data.train_steps)))
+    assert all(quotient(batch) is not None for batch in batches)
+    held = np.concatenate([np.arange(*coloured.node_ptr[graph : graph + 2]) for graph in parts[1]])
+    assert (data._colours.second[held] == -1).all() and (data._colours.first[held] == -1).all()
+    assert all(batch.colours is None for loader in data.val_dataloader() for batch in loader)

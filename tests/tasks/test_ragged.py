@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from permlab.readouts.errors import ReadoutError
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.ragged import RaggedLinear, block_edges
 
@@ -74,3 +77,25 @@ def test_gradients_add_up_and_none_is_left_of_the_step_before() -> None:
     layer.weight.grad = None
     layer(torch.ones(4, 2, dtype=torch.float64), short).sum().backward()
     assert layer.weight.grad.data_ptr() == kept  # not copied either
+
+
+def test_a_graph_that_does_not_fit_is_refused() -> None:
+    for max_nodes in (5, 150):  # one block, and more than one
+        layer, size = RaggedLinear(2, max_nodes, 3), max_nodes + 1
+        with pytest.raises(ReadoutError, match=f"a graph has {size} nodes; max_nodes is {max_nodes}"):
+            layer(torch.ones(size, 2), torch.tensor([0, size]))
+
+
+@pytest.mark.parametrize("hidden", [5, 8])  # 8: the weight is square
+def test_weights_of_the_first_version_are_turned(tmp_path: Path, hidden: int) -> None:
+    torch.manual_seed(0)
+    layer = RaggedLinear(2, 4, hidden)
+    torch.save(layer.state_dict(), tmp_path / "new.pt")
+    old = layer.state_dict()
+    old["weight"] = old["weight"].T.contiguous()
+    old._metadata[""]["version"] = 1
+    torch.save(old, tmp_path / "old.pt")
+    for file in ("old.pt", "new.pt"):
+        again = RaggedLinear(2, 4, hidden)
+        again.load_state_dict(torch.load(tmp_path / file, weights_only=True))
+        assert torch.equal(again.weight, layer.weight)
