@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from permlab.datasets.compiled import compiled
+from permlab.readouts.compiled import compiled
 
 
 @compiled(any_order=True)

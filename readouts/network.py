@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from permlab.datasets.compiled import compiled
+from permlab.readouts.compiled import compiled
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.compiled import compiled
+from permlab.readouts.compiled import compiled
 from permlab.tasks.hop import Hop, Step
 
 

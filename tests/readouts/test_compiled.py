@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from permlab.datasets.compiled import compiled
+from permlab.readouts.compiled import compiled
 
 LOOP = """
-from permlab.datasets.compiled import compiled
+from permlab.readouts.compiled import compiled
 
 @compiled
 def twice(x):
