@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from permlab.readouts.compiled import compiled
+from permlab.datasets.compiled import compiled
 
 _LINE = 64  # bytes
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from permlab.readouts.compiled import compiled
+from permlab.datasets.compiled import compiled
 
 MOST = 4096  # first colours: all of them go through the first layer at every step
 SHARE = 0.25  # second colours a node, at the most

@@ -1,6 +1,7 @@
 """Loops over flat arrays as machine code: numba, behind one file.
 
-A loop is compiled when it is first called, in about a second, and kept for the processes to come.
+A loop is compiled when it is first called, in about a second, and kept for the processes to come. `readouts` and
+`datasets` import nothing of each other: `datasets/compiled.py` is a link to this file.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,1 @@
+../readouts/compiled.py
