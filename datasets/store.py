@@ -133,25 +133,23 @@ class GraphStore:
         graphs = np.asarray(graphs, dtype=np.int64)
         try:
             ptr, entry_ptr = bounds(graphs, self.node_ptr, self.a_ptr, len(self.a_column))
-            if self.device.type == "cpu":
-                features = self.az.reshape(-1) if colours is None else colours.second
-                touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
-            flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
-            if permutation_seed is None:
-                node, entry, a_ptr, column = assemble(*flat)
-            elif orders is None:
-                order = node_order(self.graph_id[graphs], ptr, permutation_seed) - np.repeat(ptr[:-1], np.diff(ptr))
-                node, entry, a_ptr, column = assemble_permuted(*flat, order[None], np.zeros_like(graphs), ptr)
-            else:
-                row = np.broadcast_to(permutation_seed, graphs.shape)
-                if orders.shape[1] != self.node_ptr[-1] or (row < 0).any() or (row >= len(orders)).any():
-                    raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
-                node, entry, a_ptr, column = assemble_permuted(*flat, orders, row, self.node_ptr[graphs])
         except IndexError:
             given = f"{graphs.min()} to {graphs.max()}"
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
         except ValueError:
             raise self._damaged() from None
+        if self.device.type == "cpu":
+            features = self.az.reshape(-1) if colours is None else colours.second
+            touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
+        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
+        if permutation_seed is None:
+            node, entry, a_ptr, column = assemble(*flat)
+        else:
+            permuted = self._permuted(graphs, ptr, permutation_seed, orders)
+            try:
+                node, entry, a_ptr, column = assemble_permuted(*flat, *permuted)
+            except ValueError:
+                raise self._damaged() from None
         az, a_value = self._tensors
         coloured = colours.of(node) if colours else None
         return GraphBatch(
@@ -163,6 +161,18 @@ class GraphStore:
             y=self._tensor(self.y[graphs]),
             colours=coloured,
         )
+
+    def _permuted(
+        self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Orders of nodes, and of every graph its row of them and where it begins there."""
+        if orders is None:
+            order = node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
+            return order[None], np.zeros_like(graphs), ptr
+        row = np.broadcast_to(seed, graphs.shape)
+        if orders.shape[1] != self.node_ptr[-1] or (row < 0).any() or (row >= len(orders)).any():
+            raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
+        return orders, row, self.node_ptr[graphs]
 
     def _damaged(self) -> CacheBroken:
         hint = rebuild_hint(self.manifest.name)

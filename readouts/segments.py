@@ -140,8 +140,6 @@ def sort_rows(x: Tensor, ptr: Tensor, with_sum: bool = False) -> Tensor:
 
 def descending_order(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, k] → the rows [n, k] in which each column descends within every graph, ties as given."""
-    if x.dtype == torch.float32 and x.device.type == "cpu":
-        return torch.from_numpy(sort_descending(x.numpy(), ptr.numpy())[1]).long()
     by_value = x.argsort(dim=0, descending=True, stable=True)
     by_graph = segment_ids(ptr)[by_value].argsort(dim=0, stable=True)
     return by_value.gather(0, by_graph)
