@@ -51,6 +51,45 @@ def assemble(
 
 
 @compiled
+def assemble_whole(
+    graphs: np.ndarray,
+    ptr: np.ndarray,
+    entry_ptr: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+    a_value: np.ndarray,
+    features: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What `assemble` points at, copied graph by graph: rows of features, the rows' bounds, columns and values."""
+    width = features.shape[1]
+    x, rows = np.empty((ptr[-1], width), dtype=features.dtype), features.reshape(-1)
+    bound, flat = np.empty(ptr[-1] + 1, dtype=np.int32), x.reshape(-1)
+    column, value = np.empty(entry_ptr[-1], dtype=np.int32), np.empty(entry_ptr[-1], dtype=a_value.dtype)
+    for b in range(len(graphs)):
+        first, last, start = node_ptr[graphs[b]], node_ptr[graphs[b] + 1], ptr[b]
+        _copy(rows[first * width : last * width], flat[start * width : ptr[b + 1] * width])
+        begin, end = a_ptr[first], a_ptr[last]
+        _copy(a_value[begin:end], value[entry_ptr[b] : entry_ptr[b + 1]])
+        _copy_moved(a_column[begin:end], start, column[entry_ptr[b] : entry_ptr[b + 1]])
+        _copy_moved(a_ptr[first:last], entry_ptr[b] - begin, bound[start : ptr[b + 1]])
+    bound[ptr[-1]] = entry_ptr[-1]
+    return x, bound, column, value
+
+
+@compiled
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    for i in range(len(source)):  # of two slices: vectorised, as neither wraps around
+        target[i] = source[i]
+
+
+@compiled
+def _copy_moved(source: np.ndarray, by: int, target: np.ndarray) -> None:
+    for i in range(len(source)):
+        target[i] = source[i] + by
+
+
+@compiled
 def assemble_permuted(
     graphs: np.ndarray,
     ptr: np.ndarray,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from permlab.datasets.assembly import assemble, assemble_permuted, bounds, touch
+from permlab.datasets.assembly import assemble, assemble_permuted, assemble_whole, bounds, touch
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
@@ -138,10 +138,13 @@ class GraphStore:
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
         except ValueError:
             raise self._damaged() from None
+        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
+        if permutation_seed is None and colours is None and self.device.type == "cpu":
+            x, a_ptr, column, value = assemble_whole(*flat, self.a_value, self.az)
+            return GraphBatch(*(torch.from_numpy(array) for array in (x, ptr, a_ptr, column, value, self.y[graphs])))
         if self.device.type == "cpu":
             features = self.az.reshape(-1) if colours is None else colours.second
             touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
-        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
         if permutation_seed is None:
             node, entry, a_ptr, column = assemble(*flat)
         else:

@@ -14,7 +14,8 @@ from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.gaussian import lengthened, scaled, shortened
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.segments import product, segment_sum, weighted_sum
+from permlab.readouts.products import product
+from permlab.readouts.segments import segment_sum, weighted_sum
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -61,7 +62,7 @@ class _GaussianSums(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, sigma: float, normalise: bool) -> Tensor:
         longer, length = (torch.from_numpy(array) for array in lengthened(x.contiguous().numpy(), normalise))
         factors, bias = _factors(centres, sigma)
-        values = torch.addmm(bias, longer, factors).clamp_(max=0).exp_()
+        values = product(longer, factors, bias).clamp_(max=0).exp_()
         ctx.save_for_backward(longer, length, ptr, factors, values)
         ctx.normalise = normalise
         return weighted_sum(values, ptr)

@@ -15,8 +15,6 @@ from permlab.readouts.lexicographic import lexicographic
 from permlab.readouts.network import put_back, sort_descending
 from permlab.readouts.padding import pad, unpad
 
-NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
-
 
 def segment_ids(ptr: Tensor) -> Tensor:
     """ptr [B+1] → the graph of every row, [n], ascending."""
@@ -28,18 +26,6 @@ def _repeat(values: Tensor, counts: Tensor) -> Tensor:
     if values.device.type == "cpu":  # NumPy takes a third of the time
         return torch.from_numpy(np.repeat(values.numpy(), counts.numpy()))
     return torch.repeat_interleave(values, counts)
-
-
-def transposed(x: Tensor) -> Tensor:
-    """xᵀ, copied: [n, k] → [k, n]."""
-    if x.device.type == "cpu" and min(x.shape) < 32 and not torch.is_grad_enabled():  # NumPy takes half the time
-        return torch.from_numpy(np.ascontiguousarray(x.numpy().T))
-    return x.T.contiguous()
-
-
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b, [n, p] × [p, q]."""
-    return transposed(torch.mm(b.T, a.T)) if 1 < b.size(1) < NARROW else torch.mm(a, b)
 
 
 def bag(x: Tensor, rows: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor:

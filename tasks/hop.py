@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from permlab.datasets.batch import GraphBatch
-from permlab.readouts.segments import bag
+from permlab.readouts.compiled import compiled
+from permlab.readouts.segments import bag, segment_ids
 
 
 class Hop(NamedTuple):
@@ -25,10 +28,11 @@ class Hop(NamedTuple):
 
 
 class Step(NamedTuple):
-    """H ↦ A H, and the gradient of it, Aᵀ G, as one product after the other."""
+    """H ↦ A H, and the gradient of it, Aᵀ G, as one product or two."""
 
     forth: Hop
     back: tuple[Hop, ...]
+    sizes: Tensor | None = None  # [m]: how often a layer's bias counts in every row, if not once
 
 
 def neighbours(batch: GraphBatch) -> Step:
@@ -42,3 +46,23 @@ def through(hops: Sequence[Hop], h: Tensor) -> Tensor:
     for hop in hops:
         h = hop(h)
     return h
+
+
+def sums(ptr: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Step:
+    """Σ_i w_i h_i over the rows of every graph; the bias counts once a row."""
+    if ptr.device.type == "cpu":
+        bounds, each, ids = (torch.from_numpy(array) for array in _sums(ptr.numpy()))
+    else:
+        ids = segment_ids(ptr)
+        bounds, each = ptr, torch.arange(len(ids) + 1, device=ids.device)
+    return Step(Hop(bounds, each[:-1], weights), (Hop(each, ids, weights),), ptr.diff().to(dtype))
+
+
+@compiled
+def _sums(ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """ptr, 0 … n, and the graph of every row."""
+    each, ids = np.arange(ptr[-1] + 1).astype(np.int32), np.empty(ptr[-1], dtype=np.int32)
+    for graph in range(len(ptr) - 1):
+        for row in range(ptr[graph], ptr[graph + 1]):
+            ids[row] = graph
+    return ptr.astype(np.int32), each, ids

@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from permlab.readouts.segments import NARROW, product
+from permlab.readouts.products import NARROW, fast, product
+from permlab.tasks.fused import FusedChain
 from permlab.tasks.hop import Step, through
 
 
@@ -47,6 +48,7 @@ class _Chain(torch.autograd.Function):
             first = step is not None and h.size(0) * w.size(1) < (len(step.forth.ptr) - 1) * w.size(0)
             if step is not None and not first:
                 h = step.forth(h)
+            bias = bias if step is None or step.sizes is None else step.sizes[:, None] * bias
             if step is not None and first:
                 z = step.forth(product(h, w)).add_(bias)
             else:
@@ -70,7 +72,8 @@ class _Chain(torch.autograd.Function):
             h, weight, out = saved[3 * i : 3 * i + 3]
             room = torch.empty_like(out) if i + 1 == len(ctx.layers) else grad  # the first gradient is another's
             grad = _ACTIVATIONS[activation][1](grad, out, room).contiguous()
-            gradients.append(grad.sum(0))
+            sizes = None if ctx.steps[i] is None else ctx.steps[i].sizes
+            gradients.append(grad.sum(0) if sizes is None else sizes @ grad)
             if first:
                 grad = through(back, grad)
             if grad.size(1) < NARROW or linear:
@@ -93,7 +96,9 @@ def chain(
     h [n, p], A [m, n] of its step, or none, W [p, q], b [q] → [m, q]. A product with A comes behind that with W where
     what it is made from has fewer numbers than what it would make.
     """
-    out: Tensor = _Chain.apply(h, layers, [None] * len(layers) if steps is None else steps, *parameters)
+    steps = [None] * len(layers) if steps is None else steps
+    kind = FusedChain if fast(h) and all(layer.activation in ("relu", "none") for layer in layers) else _Chain
+    out: Tensor = kind.apply(h.contiguous(), layers, steps, *parameters)
     return out
 
 

@@ -1,0 +1,192 @@
+"""Vectors of floats as machine instructions: what the compiled products are made of.
+
+A row of q floats is vectors of 16, and one of 4 behind them where 4 floats or fewer are left: 50 are 16 + 16 + 16 + 4.
+Memory is given as addresses: to wrap every tensor as an array took longer than many a product.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import carray, types
+from numba.extending import intrinsic
+
+from permlab.readouts.compiled import compiled
+
+AVAILABLE = bool(binding.get_host_cpu_features().get("avx512f"))  # 32 registers of 16 floats
+LANES, TAIL = 16, 4
+AT_ONCE = 4  # vectors of a row in a tile of several rows: the sums, and what they are made of, fit into the registers
+ROW = 8  # vectors of a row that stands alone
+FLOAT, INDEX, NUMBER = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+
+_inline: Any = intrinsic  # takes away the first argument
+
+
+class Row:
+    """How a block of a row is made of vectors, as code: so many of 16, and one of 4 or none."""
+
+    def __init__(self, builder: ir.IRBuilder, shape: tuple[int, int], valid: Any) -> None:
+        self.builder, self.shape, self.count = builder, shape, sum(shape)
+        self.kinds = [ir.VectorType(FLOAT, lanes) for lanes in [LANES] * shape[0] + [TAIL] * shape[1]]
+        self.width = index(LANES * shape[0] + TAIL * shape[1])
+        last = self.kinds[-1]
+        numbers = ir.VectorType(INDEX, last.count)
+        lanes = ir.Constant(numbers, list(range(last.count)))
+        self.mask = builder.icmp_signed("<", lanes, spread(builder, numbers, valid))
+
+    def load(self, row: Any, masked: bool = True) -> list[Any]:
+        """The vectors that begin at `row`; zeros in the lanes that do not count."""
+        found = []
+        for i, kind in enumerate(self.kinds):
+            place = self._place(row, i)
+            if masked and i + 1 == self.count:
+                align = ir.Constant(NUMBER, 4)
+                arguments = (place, align, self.mask, ir.Constant(kind, [0.0] * kind.count))
+                found.append(call(self.builder, f"llvm.masked.load.v{kind.count}f32.p0", kind, arguments))
+            else:
+                found.append(self.builder.load(place, align=4))
+        return found
+
+    def store(self, values: Sequence[Any], row: Any) -> None:
+        """The vectors to where they begin, but for the lanes that do not count."""
+        for i, value in enumerate(values):
+            place = self._place(row, i)
+            if i + 1 == self.count:
+                arguments = (value, place, ir.Constant(NUMBER, 4), self.mask)
+                call(self.builder, f"llvm.masked.store.v{value.type.count}f32.p0", ir.VoidType(), arguments)
+            else:
+                self.builder.store(value, place, align=4)
+
+    def zeros(self) -> list[Any]:
+        return [ir.Constant(kind, [0.0] * kind.count) for kind in self.kinds]
+
+    def add(self, factor: Any, values: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
+        """factor · values + sums, rounded once."""
+        return [
+            call(self.builder, f"llvm.fma.v{v.type.count}f32", v.type, (spread(self.builder, v.type, factor), v, total))
+            for v, total in zip(values, sums, strict=True)
+        ]
+
+    def _place(self, row: Any, number: int) -> Any:
+        return self.builder.bitcast(offset(self.builder, row, index(LANES * number)), self.kinds[number].as_pointer())
+
+
+def index(value: int) -> ir.Constant:
+    return ir.Constant(INDEX, value)
+
+
+def pointer(builder: ir.IRBuilder, address: Any, kind: Any = FLOAT) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def offset(builder: ir.IRBuilder, start: Any, *factors: Any) -> Any:
+    """A pointer, moved on by the product of these numbers."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = builder.mul(product, factor)
+    return builder.gep(start, [product])
+
+
+def spread(builder: ir.IRBuilder, kind: ir.VectorType, scalar: Any) -> Any:
+    """A scalar in every lane."""
+    nothing = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(nothing, scalar, ir.Constant(NUMBER, 0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(NUMBER, kind.count), [0] * kind.count))
+
+
+def call(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+    """One of LLVM's own functions."""
+    declared = builder.module.globals.get(name)
+    if declared is None:
+        declared = ir.Function(builder.module, ir.FunctionType(result, [each.type for each in arguments]), name)
+    return builder.call(declared, arguments)
+
+
+def loop(builder: ir.IRBuilder, count: Any, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+    """What becomes of `start` by body(0, ·), body(1, ·), …, body(count − 1, ·)."""
+    before = builder.block
+    inside, after = builder.append_basic_block("inside"), builder.append_basic_block("after")
+    builder.cbranch(builder.icmp_signed(">", count, index(0)), inside, after)
+    builder.position_at_end(inside)
+    step = builder.phi(INDEX)
+    carried = [builder.phi(value.type) for value in start]
+    made = body(step, carried)
+    following = builder.add(step, index(1))
+    last = builder.block
+    for phi, first, then in zip([step, *carried], [index(0), *start], [following, *made], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, last)
+    builder.cbranch(builder.icmp_signed("<", following, count), inside, after)
+    builder.position_at_end(after)
+    left = [builder.phi(value.type) for value in start]
+    for phi, first, then in zip(left, start, made, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(then, last)
+    return left
+
+
+def tile(body: Callable[..., None], most: int = AT_ONCE) -> Any:
+    """A piece of code for compiled loops, in a variant for every shape of a row's block: tile(numbers, block).
+
+    The numbers, addresses and counts, are handed on to body(builder, row, *numbers).
+    """
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        numbers = [builder.extract_value(args[0], place) for place in range(len(signature.args[0]))]
+        full, tail, valid = (builder.extract_value(args[1], place) for place in (1, 2, 3))
+        after = builder.append_basic_block("done")
+        switch = builder.switch(builder.add(builder.mul(full, index(2)), tail), after)
+        for shape in ((n, tail) for n in range(most + 1) for tail in (0, 1) if 0 < n + tail <= most):
+            case = builder.append_basic_block("shape")
+            switch.add_case(index(2 * shape[0] + shape[1]), case)
+            builder.position_at_end(case)
+            body(builder, Row(builder, shape, valid), *numbers)
+            builder.branch(after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    @_inline
+    def code(_: Any, numbers: Any, part: Any) -> Any:
+        return types.void(numbers, part), generate
+
+    return code
+
+
+@compiled
+def block(first: int, q: int, most: int) -> tuple[int, int, int, int]:
+    """The vectors of a row of q floats that begin at the `first`, so many at the most.
+
+    → where they begin, how many are of 16, whether there is one of 4 behind them, how many lanes of the last one count.
+    """
+    left = q - first
+    rest = left % LANES
+    tail = 1 if 0 < rest <= TAIL else 0
+    full = left // LANES + (1 if rest > TAIL else 0)
+    blocks = -(-(full + tail) // most)
+    if blocks > 1:  # as wide as those behind it
+        return first, -(-(full + tail) // blocks), 0, LANES
+    if tail:
+        return first, full, 1, rest
+    return first, full, 0, rest if rest else LANES
+
+
+@_inline
+def _address(_: Any, number: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.intp), generate
+
+
+@compiled
+def floats(address: int, count: int) -> np.ndarray:
+    """So many floats that begin there."""
+    return carray(_address(address), (count,), np.float32)
+
+
+
+@compiled
+def numbers(address: int, count: int) -> np.ndarray:
+    """So many 32-bit integers that begin there."""
+    return carray(_address(address), (count,), np.int32)

@@ -1,0 +1,195 @@
+"""A chain of layers as one compiled call each way: between its steps there is no Python, and no fresh memory.
+
+The same numbers as `layer.py`'s steps, but for rounding. For ReLU and linear layers in single precision on one core.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from permlab.readouts.bags import bags
+from permlab.readouts.compiled import compiled
+from permlab.readouts.gemm import outer, times
+from permlab.readouts.vectors import floats
+from permlab.tasks.hop import Hop
+
+_FLOAT = 4  # bytes
+_LINE = 16  # floats: where memory is laid out, everything begins at a cache line
+
+# What a row of a plan holds. Addresses are 0 where there is nothing.
+(
+    _ROWS_IN,  # n, of the layer's input
+    _ROWS_OUT,  # m
+    _P,  # the weight is [p, q]
+    _Q,
+    _FIRST,  # whether the product with the weight comes before that with A
+    _RELU,
+    _LINEAR,  # whether the weight is kept as [q, p]
+    _WEIGHT,
+    _BIAS,
+    _INPUT,  # [n, p]
+    _MIDDLE,  # A H [m, p], or H W [n, q] if that comes first; none without A
+    _OUTPUT,  # [m, q]
+    _SIZES,  # [m], how often the bias counts in every row
+    _FORTH,  # A: ptr, column, value
+    _BACK,  # Aᵀ as a product of one matrix or two: how many, and of the first and the last ptr, column, value, rows
+) = (*range(13), 13, 16)
+_NO_STEP = (0,) * 13
+
+
+@compiled
+def _forward(plan: np.ndarray) -> None:
+    for layer in plan:
+        n, m, p, q, relu, bias = (layer[_ROWS_IN], layer[_ROWS_OUT], layer[_P], layer[_Q], layer[_RELU], layer[_BIAS])
+        weight, w_row, w_column = layer[_WEIGHT], 1 if layer[_LINEAR] else q, p if layer[_LINEAR] else 1
+        source, middle, out = layer[_INPUT], layer[_MIDDLE], layer[_OUTPUT]
+        ptr, column, value = layer[_FORTH], layer[_FORTH + 1], layer[_FORTH + 2]
+        once = 0 if layer[_SIZES] else bias
+        now = 0 if layer[_SIZES] else relu
+        if middle and layer[_FIRST]:
+            times(source, n, p, weight, w_row, w_column, 0, q, 0, 0, middle)
+            bags(middle, q, ptr, m, column, value, once, now, 0, out)
+        else:
+            if middle:
+                bags(source, p, ptr, m, column, value, 0, 0, 0, middle)
+                source = middle
+            times(source, m, p, weight, w_row, w_column, once, q, now, 0, out)
+        if layer[_SIZES]:
+            _add_often(floats(out, m * q), floats(layer[_SIZES], m), floats(bias, q), relu)
+
+
+@compiled
+def _add_often(z: np.ndarray, sizes: np.ndarray, bias: np.ndarray, relu: int) -> None:
+    """σ(z + size · bias), in place."""
+    q = len(bias)
+    for i in range(len(z)):
+        z[i] += sizes[i // q] * bias[i % q]
+        if relu and z[i] < 0:
+            z[i] = 0
+
+
+@compiled
+def _sums(grad: int, rows: int, q: int, sizes: int, out: int) -> None:
+    """The sum of so many rows of q floats, each taken as often as `sizes` says, or once."""
+    source, total, often = floats(grad, rows * q), floats(out, q), floats(sizes, rows if sizes else 0)
+    total[:] = 0
+    for start in range(0, rows, 64):
+        part = np.zeros(q, dtype=np.float32)
+        for i in range(start, min(start + 64, rows)):
+            row, factor = source[i * q : (i + 1) * q], often[i] if sizes else np.float32(1)
+            for c in range(q):
+                part[c] += factor * row[c]
+        for c in range(q):
+            total[c] += part[c]
+
+
+@compiled
+def _shut(grad: int, gate: int, count: int, out: int) -> None:
+    """So many floats, or 0 where the gate is not positive."""
+    source, gates, result = floats(grad, count), floats(gate, count), floats(out, count)
+    for i in range(count):
+        result[i] = source[i] if gates[i] > 0 else np.float32(0)
+
+
+@compiled
+def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, rooms: np.ndarray) -> None:
+    """`grads` [layers, 2]: where the gradients of weights and biases go. What is made on the way goes to two rooms in turn.
+
+    The gradient of the chain's input is left out if it has no place (0).
+    """
+    grad, turn = given, 0
+    if plan[-1, _RELU]:
+        _shut(grad, plan[-1, _OUTPUT], plan[-1, _ROWS_OUT] * plan[-1, _Q], rooms[0])
+        grad, turn = rooms[0], 1
+    for i in range(len(plan) - 1, -1, -1):
+        layer = plan[i]
+        p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
+        _sums(grad, rows, q, layer[_SIZES], grads[i, 1])
+        for hop in range(hops if layer[_FIRST] else 0):
+            ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
+            bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
+            grad, turn = rooms[turn], 1 - turn
+        source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
+        if layer[_LINEAR]:
+            outer(grad, rows, q, source, p, grads[i, 0])
+        else:
+            outer(source, rows, p, grad, q, grads[i, 0])
+        if i == 0 and not grad_input:
+            return
+        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
+        hops = 0 if layer[_FIRST] else hops
+        w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
+        to = grad_input if i == 0 and not hops else rooms[turn]
+        times(grad, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, to)
+        grad, turn = to, 1 - turn
+        for hop in range(hops):
+            ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
+            last = hop + 1 == hops
+            to = grad_input if i == 0 and last else rooms[turn]
+            bags(grad, p, ptr, rows, column, value, 0, 0, gate if last else 0, to)
+            grad, turn = to, 1 - turn
+
+
+def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> tuple[np.ndarray, Tensor, Tensor]:
+    """The plan of a chain, room for what it makes on the way, and for its output."""
+    rows, room, shapes = len(h), 0, []
+    for i, (layer, step) in enumerate(zip(layers, steps, strict=True)):
+        p, q = parameters[2 * i].shape[::-1] if layer.linear else parameters[2 * i].shape
+        out_rows = rows if step is None else len(step.forth.ptr) - 1
+        first = step is not None and rows * q < out_rows * p
+        middle = 0 if step is None else _lines(rows * q if first else out_rows * p)
+        shapes.append(((rows, out_rows, p, q, first), room, room + middle))
+        room += middle + _lines(out_rows * q)
+        rows = out_rows
+    memory, out = h.new_empty(shapes[-1][2]), h.new_empty(rows, q)
+    base, source, plan = memory.data_ptr(), h.data_ptr(), []
+    for i, (shape, middle, made) in enumerate(shapes):
+        result = base + _FLOAT * made if i + 1 < len(shapes) else out.data_ptr()
+        own = (layers[i].activation == "relu", layers[i].linear, *(each.data_ptr() for each in parameters[2 * i : 2 * i + 2]))
+        if steps[i] is None:
+            plan.append((*shape, *own, source, 0, result, *_NO_STEP))
+        else:
+            forth, back = _addresses(steps[i].forth), [(*_addresses(hop), len(hop.ptr) - 1) for hop in steps[i].back]
+            sizes = 0 if steps[i].sizes is None else steps[i].sizes.data_ptr()
+            hops = (sizes, *forth, len(back), *back[0], *back[-1])
+            plan.append((*shape, *own, source, base + _FLOAT * middle, result, *hops))
+        source = result
+    return np.array(plan), memory, out
+
+
+def _addresses(hop: Hop) -> tuple[int, int, int]:
+    return hop.ptr.data_ptr(), hop.column.data_ptr(), 0 if hop.value is None else hop.value.data_ptr()
+
+
+def _lines(count: int) -> int:
+    return -(-count // _LINE) * _LINE
+
+
+class FusedChain(torch.autograd.Function):
+    """`layer._Chain`, by two compiled calls."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, *parameters: Tensor) -> Tensor:
+        plan, memory, out = _plan(h, layers, steps, parameters)
+        _forward(plan)
+        ctx.save_for_backward(h, memory, out, *parameters)
+        ctx.plan, ctx.steps = plan, steps
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, _, out, *parameters = ctx.saved_tensors
+        plan, grad = ctx.plan, grad.contiguous()
+        gradients = [torch.empty_like(each) for each in parameters]
+        most = _lines(int(plan[:, :_P].max() * plan[:, _P:_FIRST].max()))
+        memory = h.new_empty(2 * most)
+        rooms = memory.data_ptr() + np.array([0, _FLOAT * most])
+        grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
+        places = np.array([each.data_ptr() for each in gradients]).reshape(-1, 2)
+        _backward(plan, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
+        return grad_h, None, None, *gradients
