@@ -1,4 +1,4 @@
-"""Where the nodes and the entries of Â of a batch lie in the flat arrays of a data set, compiled."""
+"""A batch's nodes and entries of Â from the flat arrays of a data set, compiled."""
 
 import numpy as np
 
@@ -26,58 +26,6 @@ def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries:
 
 
 @compiled
-def assemble(
-    graphs: np.ndarray,
-    ptr: np.ndarray,
-    entry_ptr: np.ndarray,
-    node_ptr: np.ndarray,
-    a_ptr: np.ndarray,
-    a_column: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The nodes [n] and entries [e] in the data set, and the rows' bounds [n + 1] and columns [e] in the batch."""
-    node, entry = np.empty(ptr[-1], dtype=np.int64), np.empty(entry_ptr[-1], dtype=np.int64)
-    bound, column = np.empty(ptr[-1] + 1, dtype=np.int32), np.empty(entry_ptr[-1], dtype=np.int32)
-    for b in range(len(graphs)):
-        first, last, start = node_ptr[graphs[b]], node_ptr[graphs[b] + 1], ptr[b]
-        shift = entry_ptr[b] - a_ptr[first]
-        for i in range(last - first):
-            node[start + i] = first + i
-            bound[start + i] = a_ptr[first + i] + shift
-        for j in range(a_ptr[first], a_ptr[last]):
-            entry[j + shift] = j
-            column[j + shift] = a_column[j] + start
-    bound[ptr[-1]] = entry_ptr[-1]
-    return node, entry, bound, column
-
-
-@compiled
-def assemble_whole(
-    graphs: np.ndarray,
-    ptr: np.ndarray,
-    entry_ptr: np.ndarray,
-    node_ptr: np.ndarray,
-    a_ptr: np.ndarray,
-    a_column: np.ndarray,
-    a_value: np.ndarray,
-    features: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What `assemble` points at, copied graph by graph: rows of features, the rows' bounds, columns and values."""
-    width = features.shape[1]
-    x, rows = np.empty((ptr[-1], width), dtype=features.dtype), features.reshape(-1)
-    bound, flat = np.empty(ptr[-1] + 1, dtype=np.int32), x.reshape(-1)
-    column, value = np.empty(entry_ptr[-1], dtype=np.int32), np.empty(entry_ptr[-1], dtype=a_value.dtype)
-    for b in range(len(graphs)):
-        first, last, start = node_ptr[graphs[b]], node_ptr[graphs[b] + 1], ptr[b]
-        _copy(rows[first * width : last * width], flat[start * width : ptr[b + 1] * width])
-        begin, end = a_ptr[first], a_ptr[last]
-        _copy(a_value[begin:end], value[entry_ptr[b] : entry_ptr[b + 1]])
-        _copy_moved(a_column[begin:end], start, column[entry_ptr[b] : entry_ptr[b + 1]])
-        _copy_moved(a_ptr[first:last], entry_ptr[b] - begin, bound[start : ptr[b + 1]])
-    bound[ptr[-1]] = entry_ptr[-1]
-    return x, bound, column, value
-
-
-@compiled
 def _copy(source: np.ndarray, target: np.ndarray) -> None:
     for i in range(len(source)):  # of two slices: vectorised, as neither wraps around
         target[i] = source[i]
@@ -90,6 +38,51 @@ def _copy_moved(source: np.ndarray, by: int, target: np.ndarray) -> None:
 
 
 @compiled
+def nodes(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray) -> np.ndarray:
+    """The places [n] of the graphs' nodes in the data set."""
+    node = np.empty(ptr[-1], dtype=np.int64)
+    for b in range(len(graphs)):
+        for i in range(ptr[b], ptr[b + 1]):
+            node[i] = node_ptr[graphs[b]] + i - ptr[b]
+    return node
+
+
+@compiled
+def features(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The graphs' rows [n, r], copied a graph at a time."""
+    r = rows.shape[1]
+    x, flat = np.empty((ptr[-1], r), dtype=rows.dtype), rows.reshape(-1)
+    target = x.reshape(-1)
+    for b in range(len(graphs)):
+        first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
+        _copy(flat[first * r : last * r], target[ptr[b] * r : ptr[b + 1] * r])
+    return x
+
+
+@compiled
+def assemble(
+    graphs: np.ndarray,
+    ptr: np.ndarray,
+    entry_ptr: np.ndarray,
+    node_ptr: np.ndarray,
+    a_ptr: np.ndarray,
+    a_column: np.ndarray,
+    a_value: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Â of the batch: the rows' bounds [n + 1], the entries' columns and values [e]."""
+    bound, e = np.empty(ptr[-1] + 1, dtype=np.int32), entry_ptr[-1]
+    column, value = np.empty(e, dtype=np.int32), np.empty(e, dtype=a_value.dtype)
+    for b in range(len(graphs)):
+        first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
+        here, there = slice(entry_ptr[b], entry_ptr[b + 1]), slice(a_ptr[first], a_ptr[last])
+        _copy(a_value[there], value[here])
+        _copy_moved(a_column[there], ptr[b], column[here])
+        _copy_moved(a_ptr[first:last], entry_ptr[b] - a_ptr[first], bound[ptr[b] : ptr[b + 1]])
+    bound[ptr[-1]] = e
+    return bound, column, value
+
+
+@compiled
 def assemble_permuted(
     graphs: np.ndarray,
     ptr: np.ndarray,
@@ -97,16 +90,17 @@ def assemble_permuted(
     node_ptr: np.ndarray,
     a_ptr: np.ndarray,
     a_column: np.ndarray,
+    a_value: np.ndarray,
     orders: np.ndarray,
     row: np.ndarray,
     begin: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """As `assemble`, position i of graph b taken by its node orders[row[b], begin[b] + i].
+    """The nodes' places [n], and as `assemble`: position i of graph b taken by its node orders[row[b], begin[b] + i].
 
     What is damaged raises ValueError.
     """
-    node, entry = np.empty(ptr[-1], dtype=np.int64), np.empty(entry_ptr[-1], dtype=np.int64)
-    bound, column = np.empty(ptr[-1] + 1, dtype=np.int32), np.empty(entry_ptr[-1], dtype=np.int32)
+    node, bound = np.empty(ptr[-1], dtype=np.int64), np.empty(ptr[-1] + 1, dtype=np.int32)
+    column, value = np.empty(entry_ptr[-1], dtype=np.int32), np.empty(entry_ptr[-1], dtype=a_value.dtype)
     position = np.empty(ptr[-1], dtype=np.int32)
     count = 0
     for b in range(len(graphs)):
@@ -122,11 +116,10 @@ def assemble_permuted(
             for j in range(a_ptr[node[i]], a_ptr[node[i] + 1]):
                 if not 0 <= a_column[j] < size:
                     raise ValueError("a column outside of its graph")
-                entry[count] = j
-                column[count] = position[start + a_column[j]]
+                column[count], value[count] = position[start + a_column[j]], a_value[j]
                 count += 1
     bound[ptr[-1]] = count
-    return node, entry, bound, column
+    return node, bound, column, value
 
 
 @compiled
@@ -136,14 +129,14 @@ def touch(
     a_ptr: np.ndarray,
     a_column: np.ndarray,
     a_value: np.ndarray,
-    features: np.ndarray,
+    rows: np.ndarray,
 ) -> float:
     """Reads one number of every cache line that a batch needs: nothing waits for another, so they come at once.
 
-    Graphs lie far apart: what follows would wait for a line at a time. `features` are flat, the same number a node.
+    Graphs lie far apart: what follows would wait for a line at a time. `rows` are flat, the same number a node.
     The sum of what was read means nothing, but without it nothing would be read.
     """
-    width, touched = len(features) // max(len(a_ptr) - 1, 1), 0.0
+    width, touched = len(rows) // max(len(a_ptr) - 1, 1), 0.0
     for graph in graphs:
         touched += node_ptr[graph]
     for graph in graphs:
@@ -155,5 +148,5 @@ def touch(
         for entry in range(a_ptr[first], a_ptr[last], _LINE // 4):
             touched += a_column[entry] + a_value[entry]
         for place in range(width * first, width * last, _LINE // 4):
-            touched += features[place]
+            touched += rows[place]
     return touched

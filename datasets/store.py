@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from permlab.datasets.assembly import assemble, assemble_permuted, assemble_whole, bounds, touch
+from permlab.datasets.assembly import assemble, assemble_permuted, bounds, features, nodes, touch
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
@@ -138,32 +138,27 @@ class GraphStore:
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
         except ValueError:
             raise self._damaged() from None
-        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column)
-        if permutation_seed is None and colours is None and self.device.type == "cpu":
-            x, a_ptr, column, value = assemble_whole(*flat, self.a_value, self.az)
-            return GraphBatch(*(torch.from_numpy(array) for array in (x, ptr, a_ptr, column, value, self.y[graphs])))
-        if self.device.type == "cpu":
-            features = self.az.reshape(-1) if colours is None else colours.second
-            touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, features)
+        if permutation_seed is not None or colours is not None:  # whole graphs are read ahead by the machine
+            rows = self.az.reshape(-1) if colours is None else colours.second
+            touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, rows)
+        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
+        node = None
         if permutation_seed is None:
-            node, entry, a_ptr, column = assemble(*flat)
+            a_ptr, column, value = assemble(*flat)
         else:
             permuted = self._permuted(graphs, ptr, permutation_seed, orders)
             try:
-                node, entry, a_ptr, column = assemble_permuted(*flat, *permuted)
+                node, a_ptr, column, value = assemble_permuted(*flat, *permuted)
             except ValueError:
                 raise self._damaged() from None
-        az, a_value = self._tensors
-        coloured = colours.of(node) if colours else None
-        return GraphBatch(
-            x=coloured.rows() if coloured else az.index_select(0, self._tensor(node)),
-            ptr=self._tensor(ptr),
-            a_ptr=self._tensor(a_ptr),
-            a_column=self._tensor(column),
-            a_value=a_value.index_select(0, self._tensor(entry)),
-            y=self._tensor(self.y[graphs]),
-            colours=coloured,
-        )
+        if node is None and colours is None and self.device.type == "cpu":
+            coloured, x = None, torch.from_numpy(features(graphs, ptr, self.node_ptr, self.az))
+        else:
+            node = nodes(graphs, ptr, self.node_ptr) if node is None else node
+            coloured = colours.of(node) if colours else None
+            x = coloured.rows() if coloured else self._features.index_select(0, self._tensor(node))
+        tensors = (self._tensor(array) for array in (ptr, a_ptr, column, value, self.y[graphs]))
+        return GraphBatch(x, *tensors, colours=coloured)
 
     def _permuted(
         self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None
@@ -186,6 +181,6 @@ class GraphStore:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
-    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is large, on the device: Â·Z and the values of Â. Indices are reckoned on the host."""
-        return self._tensor(self.az), self._tensor(self.a_value)
+    def _features(self) -> torch.Tensor:
+        """Â·Z on the device. Indices are reckoned on the host."""
+        return self._tensor(self.az)

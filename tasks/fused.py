@@ -4,7 +4,7 @@ The same numbers as `layer.py`'s steps, but for rounding. For ReLU and linear la
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ def _shut(grad: int, gate: int, count: int, out: int) -> None:
 
 @compiled
 def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, rooms: np.ndarray) -> None:
-    """`grads` [layers, 2]: where the gradients of weights and biases go. What is made on the way goes to two rooms in turn.
+    """`grads` [2 · layers]: where the gradients of weights and biases go. What is made on the way goes to two rooms in turn.
 
     The gradient of the chain's input is left out if it has no place (0).
     """
@@ -108,16 +108,16 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
         p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
-        _sums(grad, rows, q, layer[_SIZES], grads[i, 1])
+        _sums(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
         for hop in range(hops if layer[_FIRST] else 0):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
             bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
             grad, turn = rooms[turn], 1 - turn
         source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
         if layer[_LINEAR]:
-            outer(grad, rows, q, source, p, grads[i, 0])
+            outer(grad, rows, q, source, p, grads[2 * i])
         else:
-            outer(source, rows, p, grad, q, grads[i, 0])
+            outer(source, rows, p, grad, q, grads[2 * i])
         if i == 0 and not grad_input:
             return
         gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
@@ -134,31 +134,39 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
             grad, turn = to, 1 - turn
 
 
-def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> tuple[np.ndarray, Tensor, Tensor]:
-    """The plan of a chain, room for what it makes on the way, and for its output."""
-    rows, room, shapes = len(h), 0, []
-    for i, (layer, step) in enumerate(zip(layers, steps, strict=True)):
-        p, q = parameters[2 * i].shape[::-1] if layer.linear else parameters[2 * i].shape
-        out_rows = rows if step is None else len(step.forth.ptr) - 1
+class _Plan(NamedTuple):
+    rows: np.ndarray  # a row a layer
+    memory: Tensor  # what is made on the way
+    out: Tensor
+    widest: int  # floats of the largest matrix
+
+
+def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> _Plan:
+    rows, room, widest, shapes = h.shape[0], 0, 0, []
+    for layer, step, weight in zip(layers, steps, parameters[::2], strict=True):
+        p, q = weight.shape
+        if layer.linear:
+            p, q = q, p
+        out_rows = rows if step is None else step.forth.ptr.shape[0] - 1
         first = step is not None and rows * q < out_rows * p
         middle = 0 if step is None else _lines(rows * q if first else out_rows * p)
-        shapes.append(((rows, out_rows, p, q, first), room, room + middle))
+        shapes.append((rows, out_rows, p, q, first, layer.activation == "relu", layer.linear, room, room + middle))
         room += middle + _lines(out_rows * q)
-        rows = out_rows
-    memory, out = h.new_empty(shapes[-1][2]), h.new_empty(rows, q)
-    base, source, plan = memory.data_ptr(), h.data_ptr(), []
-    for i, (shape, middle, made) in enumerate(shapes):
-        result = base + _FLOAT * made if i + 1 < len(shapes) else out.data_ptr()
-        own = (layers[i].activation == "relu", layers[i].linear, *(each.data_ptr() for each in parameters[2 * i : 2 * i + 2]))
-        if steps[i] is None:
-            plan.append((*shape, *own, source, 0, result, *_NO_STEP))
+        widest, rows = max(widest, max(rows, out_rows) * max(p, q)), out_rows
+    memory, out = h.new_empty(shapes[-1][-1]), h.new_empty(rows, q)
+    base, source, last, plan = memory.data_ptr(), h.data_ptr(), out.data_ptr(), []
+    for i, (*shape, middle, made) in enumerate(shapes):
+        result, step = base + _FLOAT * made if i + 1 < len(shapes) else last, steps[i]
+        row = [*shape, parameters[2 * i].data_ptr(), parameters[2 * i + 1].data_ptr(), source]
+        if step is None:
+            row += (0, result, *_NO_STEP)
         else:
-            forth, back = _addresses(steps[i].forth), [(*_addresses(hop), len(hop.ptr) - 1) for hop in steps[i].back]
-            sizes = 0 if steps[i].sizes is None else steps[i].sizes.data_ptr()
-            hops = (sizes, *forth, len(back), *back[0], *back[-1])
-            plan.append((*shape, *own, source, base + _FLOAT * middle, result, *hops))
+            back = [(*_addresses(hop), hop.ptr.shape[0] - 1) for hop in step.back]
+            sizes = 0 if step.sizes is None else step.sizes.data_ptr()
+            row += (base + _FLOAT * middle, result, sizes, *_addresses(step.forth), len(back), *back[0], *back[-1])
+        plan.append(row)
         source = result
-    return np.array(plan), memory, out
+    return _Plan(np.array(plan), memory, out, _lines(widest))
 
 
 def _addresses(hop: Hop) -> tuple[int, int, int]:
@@ -174,22 +182,21 @@ class FusedChain(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, *parameters: Tensor) -> Tensor:
-        plan, memory, out = _plan(h, layers, steps, parameters)
-        _forward(plan)
-        ctx.save_for_backward(h, memory, out, *parameters)
-        ctx.plan, ctx.steps = plan, steps
-        return out
+        plan = _plan(h, layers, steps, parameters)
+        _forward(plan.rows)
+        ctx.save_for_backward(plan.out)
+        ctx.plan, ctx.kept = plan._replace(out=None), (h, steps, parameters)  # the plan tells where they lie
+        return plan.out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, _, out, *parameters = ctx.saved_tensors
-        plan, grad = ctx.plan, grad.contiguous()
+        (h, _, parameters), plan, grad = ctx.kept, ctx.plan, grad.contiguous()
+        _ = ctx.saved_tensors  # raises if the output was changed
         gradients = [torch.empty_like(each) for each in parameters]
-        most = _lines(int(plan[:, :_P].max() * plan[:, _P:_FIRST].max()))
-        memory = h.new_empty(2 * most)
-        rooms = memory.data_ptr() + np.array([0, _FLOAT * most])
+        memory = h.new_empty(2 * plan.widest)
+        rooms = np.array([memory.data_ptr(), memory.data_ptr() + _FLOAT * plan.widest])
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
-        places = np.array([each.data_ptr() for each in gradients]).reshape(-1, 2)
-        _backward(plan, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
+        places = np.array([each.data_ptr() for each in gradients])
+        _backward(plan.rows, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
         return grad_h, None, None, *gradients

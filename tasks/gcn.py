@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import segment_sum
-from permlab.tasks.hop import Hop, Step, neighbours, sums
+from permlab.tasks.hop import Hop, Step, neighbours, row_sums, sums
 from permlab.tasks.layer import Layer, chain
 from permlab.tasks.quotient import Quotient, quotient
 
@@ -47,19 +47,19 @@ class GCN(nn.Module):
         activations = [*[activation] * (layers - 1), last_activation]
         self.layers = [Layer(each) for each in activations]
         self.last_activation, self.dropout = last_activation, dropout
+        # W, b of the first layer, W, b of the second, …: to look them up one by one takes as long as a small product.
+        self._flat = [parameter for pair in zip(self.weights, self.biases, strict=True) for parameter in pair]
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        return self._layers(batch, self._quotient(batch), len(self.weights))
+        return self._layers(batch, self._quotient(batch), len(self.layers))
 
     def summed(self, batch: GraphBatch) -> Tensor:
         """1ᵀΓ(X) of every graph, [B, d], without the last layer's rows: 1ᵀ(Â H W + 1bᵀ) = (1ᵀÂ H) W + n bᵀ.
 
         For a linear last layer only.
         """
-        found, count = self._quotient(batch), len(self.weights) - 1
-        columns = None  # the first layer is given Â·Z
-        if count:
-            columns = neighbours(batch).forth(batch.x.new_ones(len(batch.x), 1))[:, 0]  # 1ᵀÂ: Â is symmetric
+        found, count = self._quotient(batch), len(self.layers) - 1
+        columns = row_sums(batch) if count else None  # 1ᵀÂ: Â is symmetric; the first layer is given Â·Z
         merged = found if count == 2 else None  # behind more layers than two there is a row a node
         if torch.is_grad_enabled():
             if merged is None or columns is None:
@@ -71,12 +71,11 @@ class GCN(nn.Module):
 
     def _quotient(self, batch: GraphBatch) -> Quotient | None:
         """For the two layers in which equal rows stay equal; what is dropped at random makes them differ."""
-        return quotient(batch) if len(self.weights) > 2 and not (self.dropout and self.training) else None
+        return quotient(batch) if len(self.layers) > 2 and not (self.dropout and self.training) else None
 
     def _layers(self, batch: GraphBatch, found: Quotient | None, count: int, more: Sequence[Step] = ()) -> Tensor:
         """The first `count` layers and those of `more` steps: at one step, unless something is dropped between them."""
-        parameters = [parameter for pair in zip(self.weights, self.biases, strict=True) for parameter in pair]
-        whole = neighbours(batch)
+        parameters, whole = self._flat, neighbours(batch)
         steps = [None, *([whole] * (count - 1) if found is None else [*found.steps, *[whole] * (count - 3)])][:count]
         steps, count = [*steps, *more], count + len(more)
         h = batch.x if found is None else found.x

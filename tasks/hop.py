@@ -48,6 +48,22 @@ def through(hops: Sequence[Hop], h: Tensor) -> Tensor:
     return h
 
 
+def row_sums(batch: GraphBatch) -> Tensor:
+    """Â1, [n]."""
+    if batch.a_value.device.type == "cpu":
+        return torch.from_numpy(_row_sums(batch.a_ptr.numpy(), batch.a_value.numpy()))
+    return neighbours(batch).forth(batch.a_value.new_ones(len(batch.x), 1))[:, 0]
+
+
+@compiled
+def _row_sums(ptr: np.ndarray, value: np.ndarray) -> np.ndarray:
+    total = np.zeros(len(ptr) - 1, dtype=value.dtype)
+    for i in range(len(total)):
+        for j in range(ptr[i], ptr[i + 1]):
+            total[i] += value[j]
+    return total
+
+
 def sums(ptr: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Step:
     """Σ_i w_i h_i over the rows of every graph; the bias counts once a row."""
     if ptr.device.type == "cpu":
@@ -61,8 +77,12 @@ def sums(ptr: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Step:
 @compiled
 def _sums(ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """ptr, 0 … n, and the graph of every row."""
-    each, ids = np.arange(ptr[-1] + 1).astype(np.int32), np.empty(ptr[-1], dtype=np.int32)
+    bounds, n = np.empty(len(ptr), dtype=np.int32), ptr[-1]
+    each, ids = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
+    for graph in range(len(ptr)):
+        bounds[graph] = ptr[graph]
+    for row in range(n + 1):
+        each[row] = row
     for graph in range(len(ptr) - 1):
-        for row in range(ptr[graph], ptr[graph + 1]):
-            ids[row] = graph
-    return ptr.astype(np.int32), each, ids
+        ids[ptr[graph] : ptr[graph + 1]] = graph
+    return bounds, each, ids

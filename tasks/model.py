@@ -29,18 +29,22 @@ class Head(nn.Module):
         self.layers = [*[Layer(activation, linear=True)] * layers, Layer(linear=True)]
         self.activation, self.dropout = activation, dropout
 
+        modules = [self.first, *self.inner, self.last]
+        self._flat = [parameter for module in modules for parameter in (module.weight, module.bias)]
+
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
-        z, layers, modules = pooled, self.layers, [self.first, *self.inner, self.last]
+        z, layers, parameters = pooled, self.layers, self._flat
         if isinstance(self.first, RaggedLinear):
             if self.first.dense_for(pooled):
                 z = flat_padded(pooled, ptr, self.first.max_nodes)
             else:
-                z, layers, modules = self.first(pooled, ptr, self.activation), layers[1:], modules[1:]
+                z, layers, parameters = self.first(pooled, ptr, self.activation), layers[1:], parameters[2:]
         if not self.dropout:
-            return chain(z, layers, [p for module in modules for p in (module.weight, module.bias)]).squeeze(-1)
-        for layer, module in zip(layers, modules, strict=True):
-            z = z if module is self.first else nn.functional.dropout(z, self.dropout, self.training)
-            z = chain(z, [layer], [module.weight, module.bias])
+            return chain(z, layers, parameters).squeeze(-1)
+        for i, layer in enumerate(layers):
+            dropped = i or len(layers) < len(self.layers)  # what comes into ζ is left whole
+            z = nn.functional.dropout(z, self.dropout, self.training) if dropped else z
+            z = chain(z, [layer], parameters[2 * i : 2 * i + 2])
         return z.squeeze(-1)
 
 
