@@ -13,6 +13,7 @@ from permlab.readouts.vectors import (
     TAIL,
     Row,
     block,
+    choose,
     index,
     loop,
     numbers,
@@ -41,15 +42,15 @@ def _bag(indexed: bool, weighted: bool) -> Any:
                 return [builder.fadd(*pair) for pair in zip(terms, sums, strict=True)]
             return row.add(builder.load(offset(builder, pointer(builder, value), j)), terms, sums)
 
-        there = builder.icmp_signed("!=", bias, index(0))
-        first = row.load(pointer(builder, builder.select(there, bias, out)))
-        start = [builder.select(there, each, zero) for each, zero in zip(first, row.zeros(), strict=True)]
+        start = row.load_if(builder.icmp_signed("!=", bias, index(0)), pointer(builder, bias))
         sums = lowest(builder, loop(builder, count, start, step), relu)
-        with builder.if_else(builder.icmp_signed("!=", gate, index(0))) as (gated, free):
-            with gated:
-                row.store(through(builder, sums, row.load(pointer(builder, gate))), result)
-            with free:
-                row.store(sums, result)
+        sums = choose(
+            builder,
+            builder.icmp_signed("!=", gate, index(0)),
+            lambda: through(builder, sums, row.load(pointer(builder, gate))),
+            lambda: sums,
+        )
+        row.store(sums, result)
 
     return tile(body, ROW)
 

@@ -10,43 +10,71 @@ import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.vectors import AT_ONCE, FLOAT, LANES, TAIL, Row, block, floats, index, loop, offset, pointer, spread, tile
+from permlab.readouts.vectors import (
+    AT_ONCE,
+    FLOAT,
+    LANES,
+    TAIL,
+    Row,
+    block,
+    choose,
+    copy,
+    floats,
+    index,
+    loop,
+    offset,
+    pointer,
+    spread,
+    tile,
+)
 
 _ROWS = np.array([[0, 8], [8, 6], [6, 6], [6, 4], [5, 0]])  # of a tile so many vectors of 16 wide, and none or one of 4
 _COLUMNS = np.array([0, 10, 10, 5, 5])  # of the left matrix, for outer products
+_FEW = 16  # rows of the left matrix
 _CHUNK = 64  # rows whose outer products are summed before they are added to the others
 
 
 def _times_tile(rows_of: Any) -> Any:
-    """c = a b + bias: rows of a [·, p], c [·, q]; b is a panel, its bias behind it.
+    """c = a b + bias, or c + a b if there is `more`: a few rows of a and c, a block of b's columns.
 
-    Where `relu` is not 0, what is negative is made 0; where `gate` is not 0, what is not positive there.
+    Rows lie a_row, b_row, c_row apart. The bias is a row or none (0). Where `relu` is not 0 (and there is no more), what
+    is negative is made 0; where `gate` is not 0, what is not positive there.
     """
 
     def body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
-        a, p, b, c, q, relu, gate = numbers
-        left, panel, result = (pointer(builder, address) for address in (a, b, c))
-        rows = rows_of(row.shape)
+        a, a_row, p, b, b_row, bias, c, c_row, relu, gate, more = numbers
+        left, right, result = (pointer(builder, address) for address in (a, b, c))
+        rows, rest = rows_of(row.shape), builder.icmp_signed("!=", more, index(0))
 
         def step(k: Any, sums: list[Any]) -> list[Any]:
-            right = row.load(offset(builder, panel, k, row.width), masked=False)
+            terms = row.load(offset(builder, right, k, b_row))
             made = []
             for i in range(rows):
-                factor = builder.load(offset(builder, offset(builder, left, p, index(i)), k))
-                made += row.add(factor, right, sums[i * row.count : (i + 1) * row.count])
+                factor = builder.load(offset(builder, offset(builder, left, a_row, index(i)), k))
+                made += row.add(factor, terms, sums[i * row.count : (i + 1) * row.count])
             return made
 
-        bias = row.load(offset(builder, panel, p, row.width), masked=False)
-        sums = loop(builder, p, bias * rows, step)
-        for i in range(rows):
-            values = lowest(builder, sums[i * row.count : (i + 1) * row.count], relu)
-            place = builder.mul(q, index(i))
-            with builder.if_else(builder.icmp_signed("!=", gate, index(0))) as (gated, open_):
-                with gated:
-                    gates = row.load(offset(builder, pointer(builder, gate), place))
-                    row.store(through(builder, values, gates), offset(builder, result, place))
-                with open_:
-                    row.store(values, offset(builder, result, place))
+        def rows_of_c() -> list[Any]:
+            return [value for place in places for value in row.load(place)]
+
+        places = [offset(builder, result, c_row, index(i)) for i in range(rows)]
+        given = builder.icmp_signed("!=", bias, index(0))
+        sums = loop(builder, p, row.load_if(given, pointer(builder, bias)) * rows, step)
+        sums = choose(
+            builder,
+            rest,
+            lambda: [builder.fadd(*pair) for pair in zip(rows_of_c(), sums, strict=True)],
+            lambda: lowest(builder, sums, relu),
+        )
+        gates = [builder.add(gate, builder.mul(c_row, index(4 * i))) for i in range(rows)]
+        sums = choose(
+            builder,
+            builder.icmp_signed("!=", gate, index(0)),
+            lambda: through(builder, sums, [value for each in gates for value in row.load(pointer(builder, each))]),
+            lambda: sums,
+        )
+        for i, place in enumerate(places):
+            row.store(sums[i * row.count : (i + 1) * row.count], place)
 
     return tile(body)
 
@@ -68,25 +96,25 @@ def through(builder: ir.IRBuilder, values: list[Any], gates: list[Any]) -> list[
 
 
 def _outer_tile(columns_of: Any) -> Any:
-    """c += aᵀ g over n rows of a [·, p] and g [·, q]: a few columns of a."""
+    """c = aᵀ g, or c + aᵀ g if there is `more`, over n rows of a [·, p] and g [·, q]: a few columns of a."""
 
     def body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
-        a, p, g, q, n, c = numbers
+        a, p, g, q, n, c, c_row, more = numbers
         left, right, result = (pointer(builder, address) for address in (a, g, c))
-        columns = columns_of(row.count)
+        columns, rest = columns_of(row.count), builder.icmp_signed("!=", more, index(0))
 
         def step(k: Any, sums: list[Any]) -> list[Any]:
-            values = row.load(offset(builder, right, k, q))
+            terms = row.load(offset(builder, right, k, q))
             made = []
             for i in range(columns):
                 factor = builder.load(offset(builder, offset(builder, left, k, p), index(i)))
-                made += row.add(factor, values, sums[i * row.count : (i + 1) * row.count])
+                made += row.add(factor, terms, sums[i * row.count : (i + 1) * row.count])
             return made
 
         sums = loop(builder, n, row.zeros() * columns, step)
         for i in range(columns):
-            place = offset(builder, result, q, index(i))
-            added = zip(row.load(place), sums[i * row.count : (i + 1) * row.count], strict=True)
+            place = offset(builder, result, c_row, index(i))
+            added = zip(row.load_if(rest, place), sums[i * row.count : (i + 1) * row.count], strict=True)
             row.store([builder.fadd(*pair) for pair in added], place)
 
     return tile(body)
@@ -98,38 +126,57 @@ _outer_columns, _outer_column = _outer_tile(lambda count: int(_COLUMNS[count])),
 
 @compiled
 def times(
-    a: int, n: int, p: int, b: int, b_row: int, b_column: int, bias: int, q: int, relu: int, gate: int, c: int
+    a: int,
+    a_row: int,
+    n: int,
+    p: int,
+    b: int,
+    b_row: int,
+    b_column: int,
+    bias: int,
+    q: int,
+    relu: int,
+    gate: int,
+    more: int,
+    c: int,
+    c_row: int,
 ) -> None:
-    """c = a b + bias: a [n, p], b [p, q] with these strides, bias [q] or none (0), c [n, q]; see `_times_tile`."""
-    panel = np.zeros((p + 1) * 4 * LANES, dtype=np.float32)
-    source, below = floats(b, (p - 1) * b_row + (q - 1) * b_column + 1), floats(bias, q if bias else 0)
-    first = 0
+    """c = a b + bias: a [n, p], b [p, q], bias [q] or none (0), c [n, q]; see `_times_tile`.
+
+    Blocks of b are copied, so that they lie close together, unless they are read a few times only.
+    """
+    direct = b_column == 1 and n <= _FEW
+    panel = np.empty(0 if direct else p * AT_ONCE * LANES, dtype=np.float32)
+    source, first = floats(b, (p - 1) * b_row + (q - 1) * b_column + 1), 0
     while first < q:
         part = block(first, q, AT_ONCE)
-        width = LANES * part[1] + TAIL * part[2]
-        count = min(width, q - first)
-        for k in range(p):
-            for j in range(count):
-                panel[width * k + j] = source[k * b_row + (first + j) * b_column]
-        panel[width * p : width * (p + 1)] = 0
-        for j in range(count if bias else 0):
-            panel[width * p + j] = below[first + j]
-        rows = _ROWS[part[1], part[2]]
-        for start in range(0, n, rows):
-            i = min(start, n - rows)  # the last tile may do some rows again
-            if n >= rows:
-                gates = gate + 4 * (i * q + first) if gate else 0
-                _times_rows((a + 4 * i * p, p, panel.ctypes.data, c + 4 * (i * q + first), q, relu, gates), part)
-        for i in range(n if n < rows else 0):
-            gates = gate + 4 * (i * q + first) if gate else 0
-            _times_row((a + 4 * i * p, p, panel.ctypes.data, c + 4 * (i * q + first), q, relu, gates), part)
+        width, right, right_row = LANES * part[1] + TAIL * part[2], b + 4 * first, b_row
+        if not direct:
+            count = min(width, q - first)
+            for k in range(p):
+                row, begin = panel[width * k : width * k + count], k * b_row + first * b_column
+                if b_column == 1:
+                    copy(source[begin : begin + count], row)
+                else:
+                    for j in range(count):
+                        row[j] = source[begin + j * b_column]
+            right, right_row = np.int64(panel.ctypes.data), width
+        below, rows = bias + 4 * first if bias else 0, _ROWS[part[1], part[2]]
+        whole = n // rows * rows
+        for i in range(0, whole, rows):
+            left, to, gates = a + 4 * i * a_row, 4 * (i * c_row + first), gate + 4 * (i * c_row + first) if gate else 0
+            _times_rows((left, a_row, p, right, right_row, below, c + to, c_row, relu, gates, more), part)
+        for i in range(whole, n):
+            left, to, gates = a + 4 * i * a_row, 4 * (i * c_row + first), gate + 4 * (i * c_row + first) if gate else 0
+            _times_row((left, a_row, p, right, right_row, below, c + to, c_row, relu, gates, more), part)
         first += width
 
 
 @compiled
-def outer(a: int, n: int, p: int, g: int, q: int, c: int) -> None:
-    """c = aᵀ g: a [n, p], g [n, q], c [p, q]."""
-    floats(c, p * q)[:] = 0
+def outer(a: int, n: int, p: int, g: int, q: int, c: int, c_row: int) -> None:
+    """c = aᵀ g: a [n, p], g [n, q], c [p, q] with rows c_row apart."""
+    for i in range(p if n == 0 else 0):
+        floats(c + 4 * i * c_row, q)[:] = 0
     for start in range(0, n, _CHUNK):
         left, right, count = a + 4 * start * p, g + 4 * start * q, min(_CHUNK, n - start)
         first = 0
@@ -138,7 +185,9 @@ def outer(a: int, n: int, p: int, g: int, q: int, c: int) -> None:
             columns = _COLUMNS[part[1] + part[2]]
             whole = p // columns * columns
             for i in range(0, whole, columns):
-                _outer_columns((left + 4 * i, p, right + 4 * first, q, count, c + 4 * (i * q + first)), part)
+                to = c + 4 * (i * c_row + first)
+                _outer_columns((left + 4 * i, p, right + 4 * first, q, count, to, c_row, start), part)
             for i in range(whole, p):
-                _outer_column((left + 4 * i, p, right + 4 * first, q, count, c + 4 * (i * q + first)), part)
+                to = c + 4 * (i * c_row + first)
+                _outer_column((left + 4 * i, p, right + 4 * first, q, count, to, c_row, start), part)
             first += LANES * part[1] + TAIL * part[2]

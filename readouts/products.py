@@ -33,7 +33,8 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, relu: bool = False
         a, out = a.contiguous(), a.new_empty(n, q)
         strides = b.stride()
         gate = None if gate is None else gate.contiguous()
-        times(a.data_ptr(), n, p, b.data_ptr(), *strides, _address(bias), q, relu, _address(gate), out.data_ptr())
+        optional = (_address(bias), q, relu, _address(gate), 0)
+        times(a.data_ptr(), p, n, p, b.data_ptr(), *strides, *optional, out.data_ptr(), q)
         return out
     if 1 < q < NARROW:
         out = transposed(torch.mm(b.T, a.T))
@@ -49,7 +50,7 @@ def outer(a: Tensor, g: Tensor) -> Tensor:
     (n, p), q = a.shape, g.size(1)
     if n and p and q and fast(a, g):
         a, g, out = a.contiguous(), g.contiguous(), a.new_empty(p, q)
-        _outer(a.data_ptr(), n, p, g.data_ptr(), q, out.data_ptr())
+        _outer(a.data_ptr(), n, p, g.data_ptr(), q, out.data_ptr(), q)
         return out
     return torch.mm(g.T, a).T if q < NARROW else torch.mm(a.T, g)
 

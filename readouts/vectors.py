@@ -1,7 +1,8 @@
 """Vectors of floats as machine instructions: what the compiled products are made of.
 
 A row of q floats is vectors of 16, and one of 4 behind them where 4 floats or fewer are left: 50 are 16 + 16 + 16 + 4.
-Memory is given as addresses: to wrap every tensor as an array took longer than many a product.
+Memory is given as addresses: to wrap every tensor as an array took longer than many a product. An array of which a
+compiled loop needs nothing but the address is freed at once: whoever takes one uses the array afterwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,18 +36,16 @@ class Row:
         lanes = ir.Constant(numbers, list(range(last.count)))
         self.mask = builder.icmp_signed("<", lanes, spread(builder, numbers, valid))
 
-    def load(self, row: Any, masked: bool = True) -> list[Any]:
+    def load(self, row: Any) -> list[Any]:
         """The vectors that begin at `row`; zeros in the lanes that do not count."""
-        found = []
-        for i, kind in enumerate(self.kinds):
-            place = self._place(row, i)
-            if masked and i + 1 == self.count:
-                align = ir.Constant(NUMBER, 4)
-                arguments = (place, align, self.mask, ir.Constant(kind, [0.0] * kind.count))
-                found.append(call(self.builder, f"llvm.masked.load.v{kind.count}f32.p0", kind, arguments))
-            else:
-                found.append(self.builder.load(place, align=4))
-        return found
+        whole = [self.builder.load(self._place(row, i), align=4) for i in range(self.count - 1)]
+        kind, last = self.kinds[-1], self._place(row, self.count - 1)
+        arguments = (last, ir.Constant(NUMBER, 4), self.mask, ir.Constant(kind, [0.0] * kind.count))
+        return [*whole, call(self.builder, f"llvm.masked.load.v{kind.count}f32.p0", kind, arguments)]
+
+    def load_if(self, there: Any, row: Any) -> list[Any]:
+        """`load` where there is something, else zeros."""
+        return choose(self.builder, there, lambda: self.load(row), self.zeros)
 
     def store(self, values: Sequence[Any], row: Any) -> None:
         """The vectors to where they begin, but for the lanes that do not count."""
@@ -126,6 +125,20 @@ def loop(builder: ir.IRBuilder, count: Any, start: list[Any], body: Callable[[An
     return left
 
 
+def choose(builder: ir.IRBuilder, condition: Any, yes: Callable[[], list[Any]], no: Callable[[], list[Any]]) -> list[Any]:
+    """What one of the two makes: by a jump, as nothing must be read where nothing is, not even with a mask."""
+    ends = []
+    with builder.if_else(condition) as branches:
+        for branch, make in zip(branches, (yes, no), strict=True):
+            with branch:
+                ends.append((make(), builder.block))
+    found = [builder.phi(value.type) for value in ends[0][0]]
+    for made, end in ends:
+        for phi, value in zip(found, made, strict=True):
+            phi.add_incoming(value, end)
+    return found
+
+
 def tile(body: Callable[..., None], most: int = AT_ONCE) -> Any:
     """A piece of code for compiled loops, in a variant for every shape of a row's block: tile(numbers, block).
 
@@ -190,3 +203,10 @@ def floats(address: int, count: int) -> np.ndarray:
 def numbers(address: int, count: int) -> np.ndarray:
     """So many 32-bit integers that begin there."""
     return carray(_address(address), (count,), np.int32)
+
+
+@compiled
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Between slices that do not overlap."""
+    for i in range(len(source)):  # vectorised, as neither wraps around
+        target[i] = source[i]

@@ -51,13 +51,13 @@ def _forward(plan: np.ndarray) -> None:
         once = 0 if layer[_SIZES] else bias
         now = 0 if layer[_SIZES] else relu
         if middle and layer[_FIRST]:
-            times(source, n, p, weight, w_row, w_column, 0, q, 0, 0, middle)
+            times(source, p, n, p, weight, w_row, w_column, 0, q, 0, 0, 0, middle, q)
             bags(middle, q, ptr, m, column, value, once, now, 0, out)
         else:
             if middle:
                 bags(source, p, ptr, m, column, value, 0, 0, 0, middle)
                 source = middle
-            times(source, m, p, weight, w_row, w_column, once, q, now, 0, out)
+            times(source, p, m, p, weight, w_row, w_column, once, q, now, 0, 0, out, q)
         if layer[_SIZES]:
             _add_often(floats(out, m * q), floats(layer[_SIZES], m), floats(bias, q), relu)
 
@@ -73,7 +73,7 @@ def _add_often(z: np.ndarray, sizes: np.ndarray, bias: np.ndarray, relu: int) ->
 
 
 @compiled
-def _sums(grad: int, rows: int, q: int, sizes: int, out: int) -> None:
+def row_sum(grad: int, rows: int, q: int, sizes: int, out: int) -> None:
     """The sum of so many rows of q floats, each taken as often as `sizes` says, or once."""
     source, total, often = floats(grad, rows * q), floats(out, q), floats(sizes, rows if sizes else 0)
     total[:] = 0
@@ -108,23 +108,23 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
         p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
-        _sums(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
+        row_sum(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
         for hop in range(hops if layer[_FIRST] else 0):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
             bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
             grad, turn = rooms[turn], 1 - turn
         source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
         if layer[_LINEAR]:
-            outer(grad, rows, q, source, p, grads[2 * i])
+            outer(grad, rows, q, source, p, grads[2 * i], p)
         else:
-            outer(source, rows, p, grad, q, grads[2 * i])
+            outer(source, rows, p, grad, q, grads[2 * i], q)
         if i == 0 and not grad_input:
             return
         gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
         hops = 0 if layer[_FIRST] else hops
         w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
         to = grad_input if i == 0 and not hops else rooms[turn]
-        times(grad, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, to)
+        times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, 0, to, p)
         grad, turn = to, 1 - turn
         for hop in range(hops):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]

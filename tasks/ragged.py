@@ -9,11 +9,13 @@ from torch.autograd.function import once_differentiable
 
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.padding import pad, unpad
+from permlab.readouts.products import fast
 from permlab.readouts.segments import flat_padded
+from permlab.tasks.fused_ragged import FusedRagged
 from permlab.tasks.layer import Layer, activate, chain
 
 # Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
-_BLOCKS = ((3, 64, 2.0), (31, 32, 1.5), (63, 16, 1.25), (float("inf"), 8, 1.25))
+_BLOCKS = ((3, 32, 1.5), (float("inf"), 16, 1.25))
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
@@ -38,8 +40,6 @@ class _RaggedProduct(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, layer: "RaggedLinear") -> Tensor:
         bounds, k = ptr.numpy(), rows.size(1)
         sizes = np.diff(bounds)
-        if (largest := sizes.max(initial=0)) > layer.max_nodes:
-            raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {layer.max_nodes}")
         order = np.argsort(-sizes, kind="stable")
         past = np.searchsorted(-sizes[order], -np.array(layer.edges[:-1])).tolist()  # graphs with more rows than that
         blocks = [(lo, hi, m) for lo, hi, m in zip(layer.edges[:-1], layer.edges[1:], past, strict=True) if m]
@@ -85,6 +85,7 @@ class RaggedLinear(nn.Linear):
     def __init__(self, row_channels: int, max_nodes: int, out_channels: int) -> None:
         super().__init__(max_nodes * row_channels, out_channels)
         self.edges, self.max_nodes = block_edges(max_nodes, row_channels), max_nodes
+        self.edge_array = np.array(self.edges)
         self._memory: Tensor | None = None
 
     def forward(self, rows: Tensor, ptr: Tensor, activation: str = "none") -> Tensor:  # type: ignore[override]
@@ -92,6 +93,11 @@ class RaggedLinear(nn.Linear):
         if self.dense_for(rows):
             padded = flat_padded(rows, ptr, self.max_nodes)
             return chain(padded, [Layer(activation, linear=True)], [self.weight, self.bias])
+        if ptr.numel() > 1 and (largest := int(ptr.diff().max())) > self.max_nodes:
+            raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {self.max_nodes}")
+        if fast(rows) and activation in ("relu", "none"):
+            fused: Tensor = FusedRagged.apply(rows, self.weight, self.bias, ptr, self, activation == "relu")
+            return fused
         return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
 
     def dense_for(self, rows: Tensor) -> bool:
