@@ -1,59 +1,111 @@
-"""What lies around the products of the Gaussian kernels, compiled: one pass over the rows each."""
+"""Sums of Gaussian kernels and their gradient, compiled: one call each way."""
+
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
+from permlab.readouts.exponential import exp_sums
+from permlab.readouts.gemm import times
+from permlab.readouts.vectors import address
 
 
 @compiled(any_order=True)
-def lengthened(x: np.ndarray, normalise: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(u, ‖u‖²) of every row, [n, d] → [n, d + 1], and ‖x‖ [n]; u is x, or x/‖x‖, a zero row itself (its length: 1)."""
-    n, d = x.shape
-    out, length = np.empty((n, d + 1), dtype=x.dtype), np.ones(n, dtype=x.dtype)
-    for k in range(n):
-        row, longer = x[k], out[k]
-        square = x.dtype.type(0)
-        for c in range(d):
-            square += row[c] * row[c]
+def _lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, minus: np.ndarray) -> None:
+    """1/‖x‖ and scale · ‖u‖² of every row u = x/‖x‖; a zero row is divided by 1, as all are if they are left as they are."""
+    for k in range(len(x)):
+        square = np.float32(0)
+        for c in range(x.shape[1]):
+            square += x[k, c] * x[k, c]
         if normalise and square > 0:
-            length[k] = np.sqrt(square)
-        square = x.dtype.type(0)
-        for c in range(d):
-            longer[c] = row[c] / length[k]
-            square += longer[c] * longer[c]
-        longer[d] = square
-    return out, length
+            factor[k], minus[k] = np.float32(1) / np.sqrt(square), scale
+        else:
+            factor[k], minus[k] = np.float32(1), scale * square
 
 
 @compiled
-def scaled(values: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """Every row of graph b times row b, entry by entry: values [n, m], rows [B, m] → [n, m]."""
-    out = np.empty_like(values)
-    for graph in range(len(rows)):
-        factor = rows[graph]
-        inside = slice(ptr[graph], ptr[graph + 1])
-        source, target = values[inside], out[inside]
-        for k in range(len(source)):
-            for c in range(len(factor)):
-                target[k, c] = source[k, c] * factor[c]
-    return out
+def _forward(
+    x: np.ndarray,
+    ptr: np.ndarray,
+    factors: np.ndarray,
+    bias: np.ndarray,
+    scale: float,
+    normalise: bool,
+    factor: np.ndarray,
+    minus: np.ndarray,
+    values: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    (n, d), m = x.shape, len(bias)
+    _lengths(x, scale, normalise, factor, minus)
+    times(address(x), d, n, d, address(factors), m, 1, 0, m, 0, 0, 0, address(values), m)
+    exp_sums(address(values), m, ptr, address(factor), address(minus), address(bias), address(out))
+
+
+@compiled
+def weigh(values: np.ndarray, factor: np.ndarray, grad: np.ndarray, ptr: np.ndarray, out: np.ndarray) -> None:
+    """The gradient of ⟨x, 2a⟩/σ²: factor_k · values_kj · ∂_bj of every row k of graph b."""
+    for graph in range(len(grad)):
+        given = grad[graph]
+        for k in range(ptr[graph], ptr[graph + 1]):
+            source, target, scale = values[k], out[k], factor[k]
+            for c in range(len(given)):
+                target[c] = source[c] * given[c] * scale
 
 
 @compiled(any_order=True)
-def shortened(grad: np.ndarray, longer: np.ndarray, length: np.ndarray, normalise: bool) -> np.ndarray:
-    """The gradient of x from that of `lengthened`'s rows, [n, d + 1] → [n, d].
-
-    ∂u = ∂(first d) + 2u ∂(last); of u = x/‖x‖, what is along u does not count.
-    """
-    n, d = grad.shape[0], grad.shape[1] - 1
-    out = np.empty((n, d), dtype=grad.dtype)
+def _backward(
+    grad: np.ndarray,
+    x: np.ndarray,
+    ptr: np.ndarray,
+    factors: np.ndarray,
+    scale: float,
+    normalise: bool,
+    factor: np.ndarray,
+    values: np.ndarray,
+    weighed: np.ndarray,
+    grad_x: np.ndarray,
+) -> None:
+    (n, d), m = x.shape, len(factors[0])
+    weigh(values, factor, grad, ptr, weighed)
+    times(address(weighed), m, n, m, address(factors), 1, m, 0, d, 0, 0, 0, address(grad_x), d)
     for k in range(n):
-        row, given, u = out[k], grad[k], longer[k]
-        double, along = 2 * given[d], grad.dtype.type(0)
-        for c in range(d):
-            row[c] = given[c] + double * u[c]
-            along += u[c] * row[c]
-        if normalise:
+        row, given, total = grad_x[k], x[k], np.float32(0)
+        if normalise:  # what is along x does not count; a zero row is none
             for c in range(d):
-                row[c] = (row[c] - along * u[c]) / length[k]
-    return out
+                total += given[c] * row[c]
+            total *= -factor[k] * factor[k]
+        else:
+            for c in range(m):
+                total += weighed[k, c]
+            total *= -2 * scale
+        for c in range(d):
+            row[c] += total * given[c]
+
+
+class GaussianSums(torch.autograd.Function):
+    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d], centres [m, d] → [B, m]; scale is 1/σ².
+
+    −‖u − a‖² = 2⟨u, a⟩ − ‖u‖² − ‖a‖². u_k is x_k, scaled to length 1 if asked. No gradient for the centres.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, scale: float, normalise: bool) -> Tensor:
+        rows, bounds = x.contiguous().numpy(), ptr.numpy()
+        factors, bias = (2 * scale * centres.T).contiguous().numpy(), (-scale * centres.square().sum(1)).numpy()
+        factor, minus = np.empty((2, len(rows)), dtype=np.float32)
+        values, out = (np.empty((count, len(bias)), dtype=np.float32) for count in (len(rows), len(bounds) - 1))
+        _forward(rows, bounds, factors, bias, scale, normalise, factor, minus, values, out)
+        ctx.kept = rows, bounds, factors, scale, normalise, factor, values
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        rows, values = ctx.kept[0], ctx.kept[-1]
+        grad_x = torch.empty(rows.shape)
+        _backward(grad.contiguous().numpy(), *ctx.kept, np.empty_like(values), grad_x.numpy())
+        return grad_x, None, None, None, None

@@ -3,19 +3,16 @@
 The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.gaussian import lengthened, scaled, shortened
+from permlab.readouts.gaussian import GaussianSums
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.products import product
-from permlab.readouts.segments import segment_sum, weighted_sum
+from permlab.readouts.products import fast
+from permlab.readouts.segments import segment_sum
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -50,31 +47,6 @@ def _factors(centres: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
     scale = 1 / sigma**2
     factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
     return factors.T, centres.square().sum(1).mul_(-scale)
-
-
-class _GaussianSums(torch.autograd.Function):
-    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d], centres [m, d] → [B, m].
-
-    u_k is x_k, scaled to length 1 if asked. No gradient for the centres.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, sigma: float, normalise: bool) -> Tensor:
-        longer, length = (torch.from_numpy(array) for array in lengthened(x.contiguous().numpy(), normalise))
-        factors, bias = _factors(centres, sigma)
-        values = product(longer, factors, bias).clamp_(max=0).exp_()
-        ctx.save_for_backward(longer, length, ptr, factors, values)
-        ctx.normalise = normalise
-        return weighted_sum(values, ptr)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        longer, length, ptr, factors, values = ctx.saved_tensors
-        rows = torch.from_numpy(scaled(values.numpy(), grad.contiguous().numpy(), ptr.numpy()))
-        grad_longer = product(rows, factors.T)
-        grad_x = shortened(grad_longer.numpy(), longer.numpy(), length.numpy(), ctx.normalise)
-        return torch.from_numpy(grad_x), None, None, None, None
 
 
 class GaussianKernels(_KernelSum):
@@ -119,9 +91,9 @@ class GaussianKernels(_KernelSum):
         return torch.addmm(bias, longer, factors).clamp(max=0).exp()
 
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if not torch.is_grad_enabled() or x.device.type != "cpu":
+        if not torch.is_grad_enabled() or not fast(x):
             return super().total(x, ptr)
-        sums: Tensor = _GaussianSums.apply(x, ptr, self.centres.to(x.dtype), self.sigma, self.normalise)
+        sums: Tensor = GaussianSums.apply(x, ptr, self.centres.float(), 1 / self.sigma**2, self.normalise)
         return sums
 
 

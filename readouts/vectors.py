@@ -1,8 +1,7 @@
 """Vectors of floats as machine instructions: what the compiled products are made of.
 
 A row of q floats is vectors of 16, and one of 4 behind them where 4 floats or fewer are left: 50 are 16 + 16 + 16 + 4.
-Memory is given as addresses: to wrap every tensor as an array took longer than many a product. An array of which a
-compiled loop needs nothing but the address is freed at once: whoever takes one uses the array afterwards.
+Memory is given as addresses: to wrap every tensor as an array took longer than many a product.
 """
 
 from collections.abc import Callable, Sequence
@@ -190,6 +189,12 @@ def _address(_: Any, number: Any) -> Any:
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.intp), generate
+
+
+@compiled
+def address(array: np.ndarray) -> int:
+    """Where it begins. The array must be used afterwards: one of which nothing else is needed is freed at once."""
+    return np.int64(array.ctypes.data)
 
 
 @compiled
