@@ -59,6 +59,16 @@ _indexed_weighted, _indexed, _weighted, _plain = (_bag(i, w) for i in (True, Fal
 
 
 @compiled
+def sum_rows(x: int, q: int, count: int, weights: int, out: int) -> None:
+    """Σ_j w_j x_j over so many rows of q floats."""
+    first = 0
+    while first < q:
+        part = block(first, q, ROW)
+        _weighted((x + 4 * first, q, 0, weights, count, 0, 0, 0, out + 4 * first), part)
+        first += LANES * part[1] + TAIL * part[2]
+
+
+@compiled
 def bags(
     x: int, q: int, ptr: int, count: int, column: int, value: int, bias: int, relu: int, gate: int, out: int
 ) -> None:

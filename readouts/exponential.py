@@ -1,4 +1,4 @@
-"""exp of the rows of a matrix and its sums over the rows of every graph, compiled: in one pass, sixteen at a time."""
+"""exp, sixteen at a time, and its sums over the rows of every graph in one pass, compiled."""
 
 import math
 from typing import Any
@@ -13,6 +13,7 @@ from permlab.readouts.vectors import (
     ROW,
     TAIL,
     Row,
+    address,
     block,
     call,
     loop,
@@ -24,27 +25,41 @@ from permlab.readouts.vectors import (
 
 _LOW = -87.0  # exp of less is no normal number: it is taken for this
 _LN2 = (0.693359375, -2.12194440e-4)  # ln 2 as a sum whose first part has few digits
-_TERMS = tuple(1 / math.factorial(k) for k in range(7, -1, -1))
+_TERMS = tuple(1 / math.factorial(k) for k in range(7, 0, -1))
 
 
-def _exp(builder: ir.IRBuilder, x: Any) -> Any:
-    """e^x = 2^k e^r, r = x − k ln 2 in ±ln 2 / 2, by Taylor's polynomial of degree 7; −87 ≤ x ≤ 0."""
+def constant(like: Any, value: float) -> Any:
+    return ir.Constant(like.type, [value] * like.type.count)
 
-    def constant(value: float) -> Any:
-        return ir.Constant(x.type, [value] * x.type.count)
 
-    def fma(a: Any, b: Any, c: Any) -> Any:
-        return call(builder, f"llvm.fma.v{x.type.count}f32", x.type, (a, b, c))
+def fma(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
+    """a b + c, rounded once."""
+    return call(builder, f"llvm.fma.v{a.type.count}f32", a.type, (a, b, c))
 
-    k = call(builder, f"llvm.rint.v{x.type.count}f32", x.type, (builder.fmul(x, constant(1 / math.log(2))),))
-    r = fma(k, constant(-_LN2[1]), fma(k, constant(-_LN2[0]), x))
-    value = constant(_TERMS[0])
+
+def exp_parts(builder: ir.IRBuilder, x: Any) -> tuple[Any, Any]:
+    """2^k and e^r − 1 with e^x = 2^k e^r, r = x − k ln 2 in ±ln 2 / 2, by Taylor's polynomial; for x ≤ 0.
+
+    What is less than −87 is taken for that; what is no number stays.
+    """
+    low = constant(x, _LOW)
+    x = builder.select(builder.fcmp_ordered("<", x, low), low, x)
+    scaled = builder.fmul(x, constant(x, 1 / math.log(2)))
+    k = call(builder, f"llvm.rint.v{x.type.count}f32", x.type, (scaled,))
+    r = fma(builder, k, constant(x, -_LN2[1]), fma(builder, k, constant(x, -_LN2[0]), x))
+    value = constant(x, _TERMS[0])
     for term in _TERMS[1:]:
-        value = fma(value, r, constant(term))
+        value = fma(builder, value, r, constant(x, term))
     whole = ir.VectorType(NUMBER, x.type.count)
     exponent = builder.add(builder.fptosi(k, whole), ir.Constant(whole, [127] * x.type.count))
     power = builder.bitcast(builder.shl(exponent, ir.Constant(whole, [23] * x.type.count)), x.type)
-    return builder.fmul(value, power)
+    return power, builder.fmul(value, r)
+
+
+def exp(builder: ir.IRBuilder, x: Any) -> Any:
+    """e^x for x ≤ 0."""
+    power, rest = exp_parts(builder, x)
+    return fma(builder, power, rest, power)
 
 
 def _body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
@@ -57,11 +72,8 @@ def _body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
         scale, shift = (builder.load(offset(builder, pointer(builder, each), i)) for each in (factor, minus))
         added = row.add(scale, row.load(place), row.load(pointer(builder, bias)))
         for value in added:
-            x = builder.fsub(value, spread(builder, value.type, shift))
-            for bound, relation in ((0.0, ">"), (_LOW, "<")):  # what is no number stays
-                limit = ir.Constant(value.type, [bound] * value.type.count)
-                x = builder.select(builder.fcmp_ordered(relation, x, limit), limit, x)
-            made.append(_exp(builder, x))
+            x, zero = builder.fsub(value, spread(builder, value.type, shift)), constant(value, 0.0)
+            made.append(exp(builder, builder.select(builder.fcmp_ordered(">", x, zero), zero, x)))
         row.store(made, place)
         return [builder.fadd(*pair) for pair in zip(made, sums, strict=True)]
 
@@ -85,3 +97,33 @@ def exp_sums(z: int, q: int, ptr: np.ndarray, factor: int, minus: int, bias: int
             count, place, to = ptr[b + 1] - ptr[b], z + at * q + 4 * first, out + 4 * (b * q + first)
             _exp_rows((place, q, count, factor + at, minus + at, bias + 4 * first, to), part)
         first += LANES * part[1] + TAIL * part[2]
+
+
+def _softmax_body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
+    """x = exp(x − largest), a row of floats."""
+    x, largest = numbers
+    place = pointer(builder, x)
+    shift = builder.load(pointer(builder, largest))
+    row.store([exp(builder, builder.fsub(each, spread(builder, each.type, shift))) for each in row.load(place)], place)
+
+
+_exp_row = tile(_softmax_body, ROW)
+
+
+@compiled(any_order=True)
+def softmax(x: np.ndarray) -> None:
+    """Of one graph's scores [m], in place."""
+    largest = np.full(1, -np.inf, dtype=np.float32)
+    for i in range(len(x)):
+        largest[0] = max(largest[0], x[i])
+    first = 0
+    while first < len(x):
+        part = block(first, len(x), ROW)
+        _exp_row((address(x) + 4 * first, address(largest)), part)
+        first += LANES * part[1] + TAIL * part[2]
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += x[i]
+    for i in range(len(x)):
+        x[i] /= total
+    largest[0] = total

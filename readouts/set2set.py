@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -9,77 +10,67 @@ from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from permlab.readouts.attention import attend, attend_back, spread
 from permlab.readouts.base import Readout
+from permlab.readouts.cell import advance, retreat
 from permlab.readouts.checks import check_size
+from permlab.readouts.products import outer, product
 from permlab.readouts.segments import segment_ids
-
-sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
 
 class _Set2Set(torch.autograd.Function):
     """x [n, d], ptr [B+1], weights of an LSTM [4d, 2d], [4d, d], its biases [4d], [4d] → q*_T [B, 2d].
 
     q_{t−1} is both the LSTM's state and the first half of its input q*_{t−1}, so its weights are added up. Gates come
-    in the order i, f, g, o: c_t = f c_{t−1} + i g, q_t = o tanh(c_t).
+    in the order i, f, g, o: c_t = f c_{t−1} + i g, q_t = o tanh(c_t). As q*_0 = 0, the first step is the same for all
+    graphs and takes one row.
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, ptr: Tensor, steps: int, w_in: Tensor, w_state: Tensor, b_in: Tensor, b_state: Tensor
     ) -> Tensor:
-        d, rows = x.size(1), x.contiguous()
+        rows, bounds = x.contiguous().numpy(), ptr.numpy()
+        graphs, d = len(bounds) - 1, x.size(1)
         weight, bias = w_in.clone(), b_in + b_state
         weight[:, :d] += w_state
-        star, cell = x.new_zeros(ptr.numel() - 1, 2 * d), x.new_zeros(ptr.numel() - 1, d)
-        saved: list[Tensor] = []
-        for _ in range(steps):
-            gates = torch.addmm(bias, star, weight.T)
-            gates[:, : 2 * d].sigmoid_()
-            gates[:, 2 * d : 3 * d].tanh_()
-            gates[:, 3 * d :].sigmoid_()
-            i, f, g, o = gates.chunk(4, 1)
-            cell_before, cell = cell, torch.addcmul(f * cell, i, g)
-            slope = cell.tanh()
-            q = o * slope
-            weights, mean = (torch.from_numpy(a) for a in attend(rows.numpy(), q.numpy(), ptr.numpy()))
-            saved += (star, cell_before, gates, slope, weights)
-            star = torch.cat([q, mean], 1)
-        ctx.save_for_backward(rows, ptr, weight, star, *saved)
+        cell, star, saved = np.zeros((1, d), dtype=np.float32), torch.empty(0), []
+        for step in range(steps):
+            gates = product(star, weight.T, bias) if step else bias[None].clone()
+            before = cell
+            cell, slope, q = np.empty((3, len(gates), d), dtype=np.float32)
+            advance(gates.numpy(), before, cell, slope, q)
+            following = torch.empty(graphs, 2 * d)
+            attention = attend(rows, q, bounds, following.numpy())
+            saved.append((star, gates.numpy(), before, slope, attention, following))
+            star = following
+        ctx.kept, ctx.saved = (rows, bounds, weight), saved
         return star.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, ptr, weight, star, *saved = ctx.saved_tensors
-        d, steps, bounds = x.size(1), len(saved) // 5, ptr.numpy()
-        grad_cell: Tensor | float = 0.0
-        stars: list[Tensor] = []
-        grad_gates: list[Tensor] = []
-        tables: list[Tensor] = []
-        factors: list[Tensor] = []
+        (rows, bounds, weight), (n, d) = ctx.kept, ctx.kept[0].shape
+        graphs, steps = len(bounds) - 1, len(ctx.saved)
+        grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), torch.empty(graphs * (steps - 1), 4 * d)
+        grad_bias = torch.zeros(4 * d)
+        tables, factors = (np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, d), (n, 2 * steps)))
         for step in reversed(range(steps)):
-            q, mean = star[:, :d], star[:, d:]
-            star, cell_before, gates, slope, weights = saved[5 * step : 5 * step + 5]
-            grad_mean = grad[:, d:].contiguous()
-            given = (each.numpy() for each in (weights, mean.contiguous(), grad_mean))
-            grad_score, through_score = (torch.from_numpy(a) for a in attend_back(x.numpy(), bounds, *given))
-            tables += (grad_mean, q)
-            factors += (weights, grad_score)
-            grad_q = grad[:, :d] + through_score
-            i, f, g, o = gates.chunk(4, 1)
-            grad_cell = tanh_backward(grad_q * o, slope) + grad_cell
-            parts = (
-                sigmoid_backward(grad_cell * g, i),
-                sigmoid_backward(grad_cell * cell_before, f),
-                tanh_backward(grad_cell * i, g),
-                sigmoid_backward(grad_q * slope, o),
-            )
-            stars.append(star)
-            grad_gates.append(torch.cat(parts, 1))
-            grad_cell = grad_cell * f
-            grad = torch.mm(grad_gates[-1], weight)
-        all_gates = torch.cat(grad_gates)
-        grad_in, grad_bias = torch.mm(all_gates.T, torch.cat(stars)), all_gates.sum(0)
-        grad_x = torch.from_numpy(spread(torch.stack(tables).numpy(), torch.stack(factors).numpy(), bounds))
+            _, gates, before, slope, attention, star = ctx.saved[step]
+            given, turn = grad.contiguous().numpy(), slice(2 * step, 2 * step + 2)
+            grad_q = attend_back(rows, bounds, attention, star.numpy(), given, tables[:, turn], factors[:, turn])
+            if not step:  # one row stands for all
+                grad_q, grad_cell = (each.sum(0, keepdims=True) for each in (grad_q, grad_cell))
+            made = grad_gates[(step - 1) * graphs : step * graphs] if step else torch.empty(1, 4 * d)
+            retreat(gates, before, slope, grad_q, grad_cell, made.numpy())
+            if step:
+                grad = product(made, weight)
+            else:
+                grad_bias += made[0]
+        if steps > 1:
+            grad_in = outer(grad_gates, torch.cat([saved[0] for saved in ctx.saved[1:]]))
+            grad_bias += grad_gates.sum(0)
+        else:
+            grad_in = torch.zeros_like(weight)
+        grad_x = torch.from_numpy(spread(tables, factors, bounds))
         return grad_x, None, None, grad_in, grad_in[:, :d].clone(), grad_bias, grad_bias.clone()
 
 
@@ -111,7 +102,7 @@ class Set2Set(Readout):
             self.set2set = PyGSet2Set(in_channels, processing_steps=steps)
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or x.dtype != torch.float32:
             pooled: Tensor = self.set2set(x, segment_ids(ptr), dim_size=ptr.numel() - 1)
             return pooled
         lstm: Any = self.set2set.lstm

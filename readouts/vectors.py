@@ -93,12 +93,12 @@ def spread(builder: ir.IRBuilder, kind: ir.VectorType, scalar: Any) -> Any:
     return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(NUMBER, kind.count), [0] * kind.count))
 
 
-def call(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
-    """One of LLVM's own functions."""
+def call(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any], any_order: bool = False) -> Any:
+    """One of LLVM's own functions; `any_order` is for sums."""
     declared = builder.module.globals.get(name)
     if declared is None:
         declared = ir.Function(builder.module, ir.FunctionType(result, [each.type for each in arguments]), name)
-    return builder.call(declared, arguments)
+    return builder.call(declared, arguments, fastmath=("reassoc",) if any_order else ())
 
 
 def loop(builder: ir.IRBuilder, count: Any, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
