@@ -1,5 +1,6 @@
 """Softmax attention within every graph, and its gradient, compiled: a graph's rows are read while they are at hand."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ def _scores_body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
 
     def step(k: Any, _: list[Any]) -> list[Any]:
         place, total = offset(builder, result, k), ir.Constant(FLOAT, 0.0)
-        for value, factor in zip(row.load(offset(builder, first, k, d)), query, strict=True):
-            terms, name = builder.fmul(value, factor), f"llvm.vector.reduce.fadd.v{value.type.count}f32"
-            total = call(builder, name, FLOAT, (total, terms), any_order=True)
+        terms = [builder.fmul(*pair) for pair in zip(row.load(offset(builder, first, k, d)), query, strict=True)]
+        for kind in dict.fromkeys(value.type for value in terms):  # first those of 16 together, then that of 4
+            same = reduce(builder.fadd, (value for value in terms if value.type == kind))
+            name = f"llvm.vector.reduce.fadd.v{kind.count}f32"
+            total = call(builder, name, FLOAT, (total, same), any_order=True)
         before = builder.select(builder.icmp_signed("!=", more, index(0)), builder.load(place), ir.Constant(FLOAT, 0.0))
         builder.store(builder.fadd(before, total), place)
         return []
@@ -43,20 +46,18 @@ def scores(x: int, d: int, count: int, q: int, out: int) -> None:
 
 
 @compiled
-def attend(x: np.ndarray, q: np.ndarray, ptr: np.ndarray, star: np.ndarray) -> np.ndarray:
-    """a = softmax(⟨x_k, q_b⟩) over the rows k of every graph b, [n]; q_b and Σ_k a_k x_k go to star [B, 2d].
+def attend(x: np.ndarray, q: np.ndarray, ptr: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """a = softmax(⟨x_k, q_b⟩) over the rows k of every graph b, [n]; Σ_k a_k x_k goes to mean [B, d].
 
     x [n, d]; q [B, d], or [1, d] if it is the same for all.
     """
     d, weights = x.shape[1], np.empty(len(x), dtype=x.dtype)
-    for graph in range(len(star)):
+    for graph in range(len(mean)):
         start, stop = ptr[graph], ptr[graph + 1]
-        query, mean = star[graph, :d], star[graph, d:]
-        query[:] = q[graph % len(q)]
         rows, to = address(x) + 4 * start * d, address(weights) + 4 * start
-        scores(rows, d, stop - start, address(query), to)
+        scores(rows, d, stop - start, address(q) + 4 * (graph % len(q)) * d, to)
         softmax(weights[start:stop])
-        sum_rows(rows, d, stop - start, to, address(mean))
+        sum_rows(rows, d, stop - start, to, address(mean) + 4 * graph * d)
     return weights
 
 
@@ -65,33 +66,30 @@ def attend_back(
     x: np.ndarray,
     ptr: np.ndarray,
     weights: np.ndarray,
-    star: np.ndarray,
-    grad: np.ndarray,
+    q: np.ndarray,
+    mean: np.ndarray,
+    grad_mean: np.ndarray,
     tables: np.ndarray,
     factors: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of q, [B, d], that of star [B, 2d] given: its own, and Σ_k s_k x_k through the scores' gradient s.
+    """The gradient of q, [B, d]: Σ_k s_k x_k, s_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩) that of the scores.
 
-    s_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩). What x gets is left to `spread`: tables [B, 2, d], factors [n, 2].
+    What x gets is left to `spread`: tables [B, 2, d], factors [n, 2].
     """
-    d, grad_q = x.shape[1], np.empty((len(grad), x.shape[1]), dtype=x.dtype)
+    d, grad_q = x.shape[1], np.empty_like(grad_mean)
     gradient = np.empty(len(x), dtype=x.dtype)
-    for graph in range(len(grad)):
+    for graph in range(len(mean)):
         start, count = ptr[graph], ptr[graph + 1] - ptr[graph]
-        given, through, inside = grad[graph, d:], grad_q[graph], gradient[start : start + count]
-        along = np.float32(0)
+        along, inside = np.float32(0), gradient[start : start + count]
         for c in range(d):
-            along += star[graph, d + c] * given[c]
-        tables[graph, 0], tables[graph, 1] = given, star[graph, :d]
+            along += mean[graph, c] * grad_mean[graph, c]
+        tables[graph, 0], tables[graph, 1] = grad_mean[graph], q[graph % len(q)]
         rows, to = address(x) + 4 * start * d, address(gradient) + 4 * start
-        scores(rows, d, count, address(given), to)
+        scores(rows, d, count, address(grad_mean) + 4 * graph * d, to)
         for k in range(count):
             inside[k] = weights[start + k] * (inside[k] - along)
             factors[start + k, 0], factors[start + k, 1] = weights[start + k], inside[k]
-        sum_rows(rows, d, count, to, address(through))
-        for c in range(d):
-            through[c] += grad[graph, c]
-    gradient[:0] = grad_q[0, :0]
+        sum_rows(rows, d, count, to, address(grad_q) + 4 * graph * d)
     return grad_q
 
 

@@ -63,6 +63,14 @@ class Readout(Aggregation):
         """x [n, d], ptr [B+1], both checked → [B, m]."""
         raise NotImplementedError
 
+    def takes_factors(self, weight: Tensor) -> bool:
+        """Whether `pool_factors` with a weight [h, d] is there, and faster than `pool`."""
+        return False
+
+    def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
+        """`pool` of X = P W + 1bᵀ, given as P [n, h], W [h, d], b [d], without X."""
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"
 

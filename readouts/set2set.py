@@ -22,56 +22,78 @@ class _Set2Set(torch.autograd.Function):
     q_{t−1} is both the LSTM's state and the first half of its input q*_{t−1}, so its weights are added up. Gates come
     in the order i, f, g, o: c_t = f c_{t−1} + i g, q_t = o tanh(c_t). As q*_0 = 0, the first step is the same for all
     graphs and takes one row.
+
+    With W [h, d] and b [d] behind them, the rows of x [n, h] stand for x W + b: ⟨x_k W + b, q⟩ = ⟨x_k, W q⟩ + ⟨b, q⟩, of
+    which the softmax does not see the last term, and Σ_k a_k (x_k W + b) = (Σ_k a_k x_k) W + b.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, ptr: Tensor, steps: int, w_in: Tensor, w_state: Tensor, b_in: Tensor, b_state: Tensor
+        ctx: Any,
+        x: Tensor,
+        ptr: Tensor,
+        steps: int,
+        w_in: Tensor,
+        w_state: Tensor,
+        b_in: Tensor,
+        b_state: Tensor,
+        *w_and_b: Tensor,
     ) -> Tensor:
         rows, bounds = x.contiguous().numpy(), ptr.numpy()
-        graphs, d = len(bounds) - 1, x.size(1)
+        graphs, d = len(bounds) - 1, w_state.size(1)
         weight, bias = w_in.clone(), b_in + b_state
         weight[:, :d] += w_state
         cell, star, saved = np.zeros((1, d), dtype=np.float32), torch.empty(0), []
+        full = (ptr.diff() > 0)[:, None].float()
         for step in range(steps):
             gates = product(star, weight.T, bias) if step else bias[None].clone()
             before = cell
             cell, slope, q = np.empty((3, len(gates), d), dtype=np.float32)
             advance(gates.numpy(), before, cell, slope, q)
-            following = torch.empty(graphs, 2 * d)
-            attention = attend(rows, q, bounds, following.numpy())
-            saved.append((star, gates.numpy(), before, slope, attention, following))
-            star = following
-        ctx.kept, ctx.saved = (rows, bounds, weight), saved
-        return star.clone()
+            query, mean = torch.from_numpy(q), torch.empty(graphs, rows.shape[1])
+            if w_and_b:
+                query = product(query, w_and_b[0].T)
+            attention = attend(rows, query.numpy(), bounds, mean.numpy())
+            saved.append((star, gates.numpy(), before, slope, q, query, attention, mean))
+            whole = product(mean, w_and_b[0]).addcmul_(full, w_and_b[1]) if w_and_b else mean
+            star = torch.cat([torch.from_numpy(q).expand(graphs, d), whole], 1)
+        ctx.kept, ctx.saved = (rows, bounds, weight, full, w_and_b), saved
+        return star
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (rows, bounds, weight), (n, d) = ctx.kept, ctx.kept[0].shape
-        graphs, steps = len(bounds) - 1, len(ctx.saved)
+        rows, bounds, weight, full, w_and_b = ctx.kept
+        (n, width), graphs, d, steps = rows.shape, len(bounds) - 1, weight.size(1) // 2, len(ctx.saved)
         grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), torch.empty(graphs * (steps - 1), 4 * d)
-        grad_bias = torch.zeros(4 * d)
-        tables, factors = (np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, d), (n, 2 * steps)))
+        tables, factors = (
+            np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, width), (n, 2 * steps))
+        )
+        own = [torch.zeros_like(each) for each in w_and_b]
         for step in reversed(range(steps)):
-            _, gates, before, slope, attention, star = ctx.saved[step]
-            given, turn = grad.contiguous().numpy(), slice(2 * step, 2 * step + 2)
-            grad_q = attend_back(rows, bounds, attention, star.numpy(), given, tables[:, turn], factors[:, turn])
+            _, gates, before, slope, q, query, attention, mean = ctx.saved[step]
+            grad_mean, turn = grad[:, d:].contiguous(), slice(2 * step, 2 * step + 2)
+            if w_and_b:
+                own[0] += outer(mean, grad_mean)
+                own[1] += (full * grad_mean).sum(0)
+                grad_mean = product(grad_mean, w_and_b[0].T)
+            given = (query.numpy(), mean.numpy(), grad_mean.numpy())
+            grad_query = torch.from_numpy(attend_back(rows, bounds, attention, *given, tables[:, turn], factors[:, turn]))
+            if w_and_b:
+                own[0] += outer(grad_query, torch.from_numpy(q).expand(graphs, d))
+                grad_query = product(grad_query, w_and_b[0])
+            grad_q = (grad[:, :d] + grad_query).numpy()
             if not step:  # one row stands for all
                 grad_q, grad_cell = (each.sum(0, keepdims=True) for each in (grad_q, grad_cell))
             made = grad_gates[(step - 1) * graphs : step * graphs] if step else torch.empty(1, 4 * d)
             retreat(gates, before, slope, grad_q, grad_cell, made.numpy())
-            if step:
-                grad = product(made, weight)
-            else:
-                grad_bias += made[0]
+            grad = product(made, weight) if step else made
+        grad_bias = grad_gates.sum(0) + made[0]
+        grad_in = torch.zeros_like(weight)
         if steps > 1:
             grad_in = outer(grad_gates, torch.cat([saved[0] for saved in ctx.saved[1:]]))
-            grad_bias += grad_gates.sum(0)
-        else:
-            grad_in = torch.zeros_like(weight)
         grad_x = torch.from_numpy(spread(tables, factors, bounds))
-        return grad_x, None, None, grad_in, grad_in[:, :d].clone(), grad_bias, grad_bias.clone()
+        return grad_x, None, None, grad_in, grad_in[:, :d].clone(), grad_bias, grad_bias.clone(), *own
 
 
 class Set2Set(Readout):
@@ -105,7 +127,16 @@ class Set2Set(Readout):
         if x.device.type != "cpu" or x.dtype != torch.float32:
             pooled: Tensor = self.set2set(x, segment_ids(ptr), dim_size=ptr.numel() - 1)
             return pooled
+        return self._compiled(x, ptr)
+
+    def takes_factors(self, weight: Tensor) -> bool:
+        return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.size(0) <= weight.size(1)
+
+    def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
+        return self._compiled(p, ptr, weight, bias)
+
+    def _compiled(self, x: Tensor, ptr: Tensor, *w_and_b: Tensor) -> Tensor:
         lstm: Any = self.set2set.lstm
         weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        q_star: Tensor = _Set2Set.apply(x, ptr, self.set2set.processing_steps, *weights)
+        q_star: Tensor = _Set2Set.apply(x, ptr, self.set2set.processing_steps, *weights, *w_and_b)
         return q_star

@@ -29,7 +29,7 @@ _LINE = 16  # floats: where memory is laid out, everything begins at a cache lin
     _FIRST,  # whether the product with the weight comes before that with A
     _RELU,
     _LINEAR,  # whether the weight is kept as [q, p]
-    _WEIGHT,
+    _WEIGHT,  # none: a product with A alone, p = q
     _BIAS,
     _INPUT,  # [n, p]
     _MIDDLE,  # A H [m, p], or H W [n, q] if that comes first; none without A
@@ -48,6 +48,9 @@ def _forward(plan: np.ndarray) -> None:
         weight, w_row, w_column = layer[_WEIGHT], 1 if layer[_LINEAR] else q, p if layer[_LINEAR] else 1
         source, middle, out = layer[_INPUT], layer[_MIDDLE], layer[_OUTPUT]
         ptr, column, value = layer[_FORTH], layer[_FORTH + 1], layer[_FORTH + 2]
+        if not weight:
+            bags(source, p, ptr, m, column, value, 0, 0, 0, out)
+            continue
         once = 0 if layer[_SIZES] else bias
         now = 0 if layer[_SIZES] else relu
         if middle and layer[_FIRST]:
@@ -108,7 +111,9 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
         p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
-        row_sum(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
+        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
+        if layer[_WEIGHT]:
+            row_sum(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
         for hop in range(hops if layer[_FIRST] else 0):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
             bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
@@ -116,16 +121,16 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
         source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
         if layer[_LINEAR]:
             outer(grad, rows, q, source, p, grads[2 * i], p)
-        else:
+        elif layer[_WEIGHT]:
             outer(source, rows, p, grad, q, grads[2 * i], q)
         if i == 0 and not grad_input:
             return
-        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
         hops = 0 if layer[_FIRST] else hops
-        w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
-        to = grad_input if i == 0 and not hops else rooms[turn]
-        times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, 0, to, p)
-        grad, turn = to, 1 - turn
+        if layer[_WEIGHT]:
+            w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
+            to = grad_input if i == 0 and not hops else rooms[turn]
+            times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, 0, to, p)
+            grad, turn = to, 1 - turn
         for hop in range(hops):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
             last = hop + 1 == hops
@@ -143,7 +148,7 @@ class _Plan(NamedTuple):
 
 def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> _Plan:
     rows, room, widest, shapes = h.shape[0], 0, 0, []
-    for layer, step, weight in zip(layers, steps, parameters[::2], strict=True):
+    for layer, step, weight in zip(layers, steps, parameters[::2], strict=False):
         p, q = weight.shape
         if layer.linear:
             p, q = q, p
@@ -153,11 +158,17 @@ def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> _
         shapes.append((rows, out_rows, p, q, first, layer.activation == "relu", layer.linear, room, room + middle))
         room += middle + _lines(out_rows * q)
         widest, rows = max(widest, max(rows, out_rows) * max(p, q)), out_rows
+    if len(steps) > len(layers):
+        p = q if layers else h.shape[1]
+        q, out_rows = p, steps[-1].forth.ptr.shape[0] - 1
+        shapes.append((rows, out_rows, p, q, False, False, False, room, room))
+        widest, rows = max(widest, max(rows, out_rows) * p), out_rows
     memory, out = h.new_empty(shapes[-1][-1]), h.new_empty(rows, q)
     base, source, last, plan = memory.data_ptr(), h.data_ptr(), out.data_ptr(), []
     for i, (*shape, middle, made) in enumerate(shapes):
         result, step = base + _FLOAT * made if i + 1 < len(shapes) else last, steps[i]
-        row = [*shape, parameters[2 * i].data_ptr(), parameters[2 * i + 1].data_ptr(), source]
+        own = (each.data_ptr() for each in parameters[2 * i : 2 * i + 2]) if i < len(layers) else (0, 0)
+        row = [*shape, *own, source]
         if step is None:
             row += (0, result, *_NO_STEP)
         else:

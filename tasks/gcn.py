@@ -50,6 +50,16 @@ class GCN(nn.Module):
         # W, b of the first layer, W, b of the second, …: to look them up one by one takes as long as a small product.
         self._flat = [parameter for pair in zip(self.weights, self.biases, strict=True) for parameter in pair]
 
+    @property
+    def last(self) -> tuple[Tensor, Tensor]:
+        """The last layer's weight [hidden, d] and bias [d]."""
+        return self._flat[-2], self._flat[-1]
+
+    @property
+    def linear_end(self) -> bool:
+        """Whether Γ(X) = P W + b with `before_last`'s P."""
+        return self.last_activation == "none" and not self.dropout
+
     def forward(self, batch: GraphBatch) -> Tensor:
         return self._layers(batch, self._quotient(batch), len(self.layers))
 
@@ -69,19 +79,30 @@ class GCN(nn.Module):
         rows, sizes = h if merged is None else h.index_select(0, merged.colour), batch.ptr.diff()[:, None].to(h.dtype)
         return torch.addmm(sizes * self.biases[-1], segment_sum(rows, batch.ptr, columns), self.weights[-1])
 
+    def before_last(self, batch: GraphBatch) -> Tensor:
+        """P with Γ(X) = σ(P W + b), W and b the last layer's: Â H, [n, hidden]. Without dropout only."""
+        found, count = self._quotient(batch), len(self.layers)
+        h, steps = self._start(batch, found, count)
+        return chain(h, self.layers[:-1], self._flat[:-2], steps) if count > 1 else h
+
     def _quotient(self, batch: GraphBatch) -> Quotient | None:
         """For the two layers in which equal rows stay equal; what is dropped at random makes them differ."""
         return quotient(batch) if len(self.layers) > 2 and not (self.dropout and self.training) else None
 
     def _layers(self, batch: GraphBatch, found: Quotient | None, count: int, more: Sequence[Step] = ()) -> Tensor:
         """The first `count` layers and those of `more` steps: at one step, unless something is dropped between them."""
-        parameters, whole = self._flat, neighbours(batch)
-        steps = [None, *([whole] * (count - 1) if found is None else [*found.steps, *[whole] * (count - 3)])][:count]
-        steps, count = [*steps, *more], count + len(more)
-        h = batch.x if found is None else found.x
+        h, steps = self._start(batch, found, count)
+        parameters, steps, count = self._flat, [*steps, *more], count + len(more)
         if not self.dropout:
             return chain(h, self.layers[:count], parameters[: 2 * count], steps) if count else h
         for i in range(count):
             h = nn.functional.dropout(h, self.dropout, self.training) if i else h
             h = chain(h, self.layers[i : i + 1], parameters[2 * i : 2 * i + 2], steps[i : i + 1])
         return h
+
+    def _start(self, batch: GraphBatch, found: Quotient | None, count: int) -> tuple[Tensor, list[Step | None]]:
+        """What goes into the first layer, and the steps of the first `count`."""
+        whole = neighbours(batch)
+        if found is None:
+            return batch.x, [None, *[whole] * (count - 1)][:count]
+        return found.x, [None, *found.steps, *[whole] * (count - 3)][:count]

@@ -42,7 +42,7 @@ class _Chain(torch.autograd.Function):
     ) -> Tensor:
         saved: list[Tensor] = []  # the input of every layer's product, weight and output
         products_first = []
-        for i, ((activation, linear), step) in enumerate(zip(layers, steps, strict=True)):
+        for i, ((activation, linear), step) in enumerate(zip(layers, steps, strict=False)):
             weight, bias = parameters[2 * i], parameters[2 * i + 1]
             w = weight.T if linear else weight
             first = step is not None and h.size(0) * w.size(1) < (len(step.forth.ptr) - 1) * w.size(0)
@@ -59,13 +59,15 @@ class _Chain(torch.autograd.Function):
             saved.append(h)
         ctx.save_for_backward(*saved)
         ctx.layers, ctx.steps, ctx.products_first = layers, steps, products_first
-        return h
+        return steps[-1].forth(h) if len(steps) > len(layers) else h
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         gradients: list[Tensor] = []  # from the last parameter to the first
+        if len(ctx.steps) > len(ctx.layers):
+            grad = through(ctx.steps[-1].back, grad)
         for i in reversed(range(len(ctx.layers))):
             (activation, linear), first = ctx.layers[i], ctx.products_first[i]
             back = ctx.steps[i].back if ctx.steps[i] is not None else ()
@@ -94,7 +96,8 @@ def chain(
     """H ↦ σ(A H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
 
     h [n, p], A [m, n] of its step, or none, W [p, q], b [q] → [m, q]. A product with A comes behind that with W where
-    what it is made from has fewer numbers than what it would make.
+    what it is made from has fewer numbers than what it would make. A step more than there are layers is a product with
+    A alone.
     """
     steps = [None] * len(layers) if steps is None else steps
     kind = FusedChain if fast(h) and all(layer.activation in ("relu", "none") for layer in layers) else _Chain

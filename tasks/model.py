@@ -1,5 +1,6 @@
 """F = ζ ∘ φ ∘ Γ: GCN, readout, head."""
 
+import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
@@ -58,6 +59,10 @@ class GraphModel(nn.Module):
     def forward(self, batch: GraphBatch) -> Tensor:
         if isinstance(self.readout, Sum) and self.gcn.last_activation == "none":
             return self.head(self.gcn.summed(batch), batch.ptr)
+        weight, bias = self.gcn.last
+        if self.gcn.linear_end and torch.is_grad_enabled() and self.readout.takes_factors(weight):
+            pooled = self.readout.pool_factors(self.gcn.before_last(batch), weight, bias, batch.ptr)
+            return self.head(pooled, batch.ptr)
         x = self.gcn(batch)
         # `ordered` and `pool` skip the checks of `rows` and `forward`: a batch of the store is well-formed.
         if isinstance(self.readout, RowReadout):
