@@ -10,6 +10,7 @@ from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.gaussian import GaussianSums
+from permlab.readouts.gaussian_factors import FactoredGaussianSums
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.products import fast
 from permlab.readouts.segments import segment_sum
@@ -35,7 +36,9 @@ class _KernelSum(Readout):
         raise NotImplementedError
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        total = self.total(x, ptr)
+        return self._averaged(self.total(x, ptr), ptr)
+
+    def _averaged(self, total: Tensor, ptr: Tensor) -> Tensor:
         return total / ptr.diff().clamp(min=1)[:, None] if self.mean else total
 
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
@@ -95,6 +98,14 @@ class GaussianKernels(_KernelSum):
             return super().total(x, ptr)
         sums: Tensor = GaussianSums.apply(x, ptr, self.centres.float(), 1 / self.sigma**2, self.normalise)
         return sums
+
+    def takes_factors(self, weight: Tensor) -> bool:
+        h, d, m = *weight.shape, self.out_channels
+        return self.normalise and fast(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
+
+    def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
+        total: Tensor = FactoredGaussianSums.apply(p, weight, bias, ptr, self.centres.float(), 1 / self.sigma**2)
+        return self._averaged(total, ptr)
 
 
 class FourierKernels(_KernelSum):
