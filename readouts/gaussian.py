@@ -87,15 +87,17 @@ def _backward(
 
 
 class GaussianSums(torch.autograd.Function):
-    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d], centres [m, d] → [B, m]; scale is 1/σ².
+    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d] → [B, m].
 
-    −‖u − a‖² = 2⟨u, a⟩ − ‖u‖² − ‖a‖². u_k is x_k, scaled to length 1 if asked. No gradient for the centres.
+    −‖u − a‖² = 2⟨u, a⟩ − ‖u‖² − ‖a‖²: F = 2Aᵀ/σ² [d, m], the constant −‖a_j‖²/σ² [m], and the scale 1/σ² are given. u_k
+    is x_k, scaled to length 1 if asked. No gradient for A.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor, centres: Tensor, scale: float, normalise: bool) -> Tensor:
-        rows, bounds = x.contiguous().numpy(), ptr.numpy()
-        factors, bias = (2 * scale * centres.T).contiguous().numpy(), (-scale * centres.square().sum(1)).numpy()
+    def forward(
+        ctx: Any, x: Tensor, ptr: Tensor, f: Tensor, constant: Tensor, scale: float, normalise: bool
+    ) -> Tensor:
+        rows, bounds, factors, bias = x.contiguous().numpy(), ptr.numpy(), f.numpy(), constant.numpy()
         factor, minus = np.empty((2, len(rows)), dtype=np.float32)
         values, out = (np.empty((count, len(bias)), dtype=np.float32) for count in (len(rows), len(bounds) - 1))
         _forward(rows, bounds, factors, bias, scale, normalise, factor, minus, values, out)
@@ -104,8 +106,8 @@ class GaussianSums(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         rows, values = ctx.kept[0], ctx.kept[-1]
         grad_x = torch.empty(rows.shape)
         _backward(grad.contiguous().numpy(), *ctx.kept, np.empty_like(values), grad_x.numpy())
-        return grad_x, None, None, None, None
+        return grad_x, None, None, None, None, None

@@ -105,17 +105,16 @@ class FactoredGaussianSums(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, centres: Tensor, scale: float
+        ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, factors: Tensor, constant: Tensor, scale: float
     ) -> Tensor:
-        p, bounds, factors = p.contiguous(), ptr.numpy(), 2 * scale * centres.T
-        constant = (-scale * centres.square().sum(1)).numpy()
+        p, bounds, below = p.contiguous(), ptr.numpy(), constant.numpy()
         longer = torch.cat([weight, bias[None]])
         v, g = torch.mm(longer, factors), torch.mv(weight, bias)
         s = product(p, torch.mm(weight, weight.T), g)
         factor, minus = np.empty((2, len(p)), dtype=np.float32)
-        values, out = (np.empty((count, len(centres)), dtype=np.float32) for count in (len(p), len(bounds) - 1))
+        values, out = (np.empty((count, len(below)), dtype=np.float32) for count in (len(p), len(bounds) - 1))
         layer = (weight.detach().numpy(), bias.detach().numpy())
-        _forward(p.numpy(), s.numpy(), g.numpy(), *layer, bounds, v.numpy(), constant, scale, factor, minus, values, out)
+        _forward(p.numpy(), s.numpy(), g.numpy(), *layer, bounds, v.numpy(), below, scale, factor, minus, values, out)
         ctx.kept = p, s, longer, factors, v, bounds, factor, values
         return torch.from_numpy(out)
 
@@ -132,4 +131,4 @@ class FactoredGaussianSums(torch.autograd.Function):
         squares[-1, :-1], squares[-1, -1] = squares[:-1, -1], cp[:, -1].sum()
         grad_v = torch.cat([outer(p, grad_z), grad_z.sum(0, keepdim=True)])
         grad_longer = torch.addmm(torch.mm(grad_v, factors.T), squares, longer)
-        return grad_p, grad_longer[:-1], grad_longer[-1], None, None, None
+        return grad_p, grad_longer[:-1], grad_longer[-1], None, None, None, None

@@ -3,6 +3,8 @@
 The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -84,6 +86,7 @@ class GaussianKernels(_KernelSum):
             raise ReadoutError(f"sigma is {sigma}; it must be positive")
         super().__init__(in_channels, kernels, mean)
         self.sigma, self.normalise = sigma, normalise
+        self._kept: tuple[Any, tuple[Tensor, Tensor, float]] | None = None
         drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         self.register_buffer("centres", unit_rows(drawn))
 
@@ -96,15 +99,23 @@ class GaussianKernels(_KernelSum):
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
         if not torch.is_grad_enabled() or not fast(x):
             return super().total(x, ptr)
-        sums: Tensor = GaussianSums.apply(x, ptr, self.centres.float(), 1 / self.sigma**2, self.normalise)
+        sums: Tensor = GaussianSums.apply(x, ptr, *self._constants(), self.normalise)
         return sums
+
+    def _constants(self) -> tuple[Tensor, Tensor, float]:
+        """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""
+        state = (self.centres.data_ptr(), self.centres._version)
+        if self._kept is None or self._kept[0] != state:
+            centres, scale = self.centres.float(), 1 / self.sigma**2
+            self._kept = state, ((2 * scale * centres.T).contiguous(), -scale * centres.square().sum(1), scale)
+        return self._kept[1]
 
     def takes_factors(self, weight: Tensor) -> bool:
         h, d, m = *weight.shape, self.out_channels
         return self.normalise and fast(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
 
     def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
-        total: Tensor = FactoredGaussianSums.apply(p, weight, bias, ptr, self.centres.float(), 1 / self.sigma**2)
+        total: Tensor = FactoredGaussianSums.apply(p, weight, bias, ptr, *self._constants())
         return self._averaged(total, ptr)
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
+from permlab.tasks.losses import cross_entropy
 from permlab.tasks.metrics import classification_metrics, regression_metrics
 from permlab.tasks.model import GraphModel
 from permlab.tasks.optimizer import LeanAdam
@@ -122,7 +123,7 @@ class GraphClassification(GraphTask):
     higher_is_better = True
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
-        return functional.binary_cross_entropy_with_logits(predictions, y)
+        return cross_entropy(predictions, y)
 
     def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
         return classification_metrics(predictions, y)
