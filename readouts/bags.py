@@ -2,21 +2,23 @@
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
 from permlab.readouts.gemm import lowest, through
 from permlab.readouts.vectors import (
+    INDEX,
     LANES,
     NUMBER,
     ROW,
     TAIL,
     Row,
+    address,
     block,
     choose,
     index,
     loop,
-    numbers,
     offset,
     pointer,
     tile,
@@ -24,33 +26,45 @@ from permlab.readouts.vectors import (
 
 
 def _bag(indexed: bool, weighted: bool) -> Any:
-    """out = bias + Σ_j value_j x[column_j] over so many j; columns are 0, 1, … and values 1, unless they are given.
+    """Row b of out, so many of them: bias + Σ_j value_j x[column_j] over j = ptr[b] … ptr[b+1] − 1.
 
-    The bias is a row, or none (0). As in `gemm.times`, `relu` and `gate` make 0 what is negative, or not positive there.
+    Columns are j and values 1, unless they are given. The bias is a row, or none (0). As in `gemm.times`, `relu` and
+    `gate` make 0 what is negative, or not positive there.
     """
 
     def body(builder: ir.IRBuilder, row: Row, *given: Any) -> None:
-        x, q, column, value, count, bias, relu, gate, out = given
-        rows, result = pointer(builder, x), pointer(builder, out)
-
-        def step(j: Any, sums: list[Any]) -> list[Any]:
-            place = j
-            if indexed:
-                place = builder.sext(builder.load(offset(builder, pointer(builder, column, NUMBER), j)), j.type)
-            terms = row.load(offset(builder, rows, place, q))
-            if not weighted:
-                return [builder.fadd(*pair) for pair in zip(terms, sums, strict=True)]
-            return row.add(builder.load(offset(builder, pointer(builder, value), j)), terms, sums)
-
+        x, q, ptr, rows, column, value, bias, relu, gate, out = given
+        source, result, bounds = pointer(builder, x), pointer(builder, out), pointer(builder, ptr, NUMBER)
         start = row.load_if(builder.icmp_signed("!=", bias, index(0)), pointer(builder, bias))
-        sums = lowest(builder, loop(builder, count, start, step), relu)
-        sums = choose(
-            builder,
-            builder.icmp_signed("!=", gate, index(0)),
-            lambda: through(builder, sums, row.load(pointer(builder, gate))),
-            lambda: sums,
-        )
-        row.store(sums, result)
+
+        def bound(b: Any) -> Any:
+            return builder.sext(builder.load(offset(builder, bounds, b)), INDEX)
+
+        def step(b: Any, before: list[Any]) -> list[Any]:
+            (begin,), end = before, bound(builder.add(b, index(1)))
+
+            def term(i: Any, sums: list[Any]) -> list[Any]:
+                j = builder.add(begin, i)
+                place = j
+                if indexed:
+                    place = builder.sext(builder.load(offset(builder, pointer(builder, column, NUMBER), j)), INDEX)
+                terms = row.load(offset(builder, source, place, q))
+                if not weighted:
+                    return [builder.fadd(*pair) for pair in zip(terms, sums, strict=True)]
+                return row.add(builder.load(offset(builder, pointer(builder, value), j)), terms, sums)
+
+            sums = lowest(builder, loop(builder, builder.sub(end, begin), start, term), relu)
+            gates = builder.add(gate, builder.mul(builder.mul(b, q), index(4)))
+            sums = choose(
+                builder,
+                builder.icmp_signed("!=", gate, index(0)),
+                lambda: through(builder, sums, row.load(pointer(builder, gates))),
+                lambda: sums,
+            )
+            row.store(sums, offset(builder, result, b, q))
+            return [end]
+
+        loop(builder, rows, [bound(index(0))], step)
 
     return tile(body, ROW)
 
@@ -61,35 +75,29 @@ _indexed_weighted, _indexed, _weighted, _plain = (_bag(i, w) for i in (True, Fal
 @compiled
 def sum_rows(x: int, q: int, count: int, weights: int, out: int) -> None:
     """Σ_j w_j x_j over so many rows of q floats."""
-    first = 0
+    first, bounds = 0, np.array([0, count], dtype=np.int32)
     while first < q:
         part = block(first, q, ROW)
-        _weighted((x + 4 * first, q, 0, weights, count, 0, 0, 0, out + 4 * first), part)
+        _weighted((x + 4 * first, q, address(bounds), 1, 0, weights, 0, 0, 0, out + 4 * first), part)
         first += LANES * part[1] + TAIL * part[2]
+    bounds[0] = first
 
 
 @compiled
 def bags(
-    x: int, q: int, ptr: int, count: int, column: int, value: int, bias: int, relu: int, gate: int, out: int
+    x: int, q: int, ptr: int, rows: int, column: int, value: int, bias: int, relu: int, gate: int, out: int
 ) -> None:
-    """Row b of out [count, q]: bias + Σ_j value_j x[column_j] over j = ptr[b] … ptr[b+1] − 1.
-
-    x [·, q], ptr [count + 1] and column int32, gate [count, q]; of what is 0 see `_bag`.
-    """
-    bounds = numbers(ptr, count + 1)
+    """out [rows, q] from x [·, q]: see `_bag`. ptr [rows + 1] and column are int32, gate is [rows, q]; 0: none."""
     first = 0
     while first < q:
-        part = block(first, q, ROW)
-        rows, start = x + 4 * first, bias + 4 * first if bias else 0
-        for b in range(count):
-            j, terms, to = bounds[b], bounds[b + 1] - bounds[b], 4 * (b * q + first)
-            gates = gate + to if gate else 0
-            if column and value:
-                _indexed_weighted((rows, q, column + 4 * j, value + 4 * j, terms, start, relu, gates, out + to), part)
-            elif column:
-                _indexed((rows, q, column + 4 * j, 0, terms, start, relu, gates, out + to), part)
-            elif value:
-                _weighted((rows + 4 * j * q, q, 0, value + 4 * j, terms, start, relu, gates, out + to), part)
-            else:
-                _plain((rows + 4 * j * q, q, 0, 0, terms, start, relu, gates, out + to), part)
+        part, move = block(first, q, ROW), 4 * first
+        start, gates = bias + move if bias else 0, gate + move if gate else 0
+        if column and value:
+            _indexed_weighted((x + move, q, ptr, rows, column, value, start, relu, gates, out + move), part)
+        elif column:
+            _indexed((x + move, q, ptr, rows, column, 0, start, relu, gates, out + move), part)
+        elif value:
+            _weighted((x + move, q, ptr, rows, 0, value, start, relu, gates, out + move), part)
+        else:
+            _plain((x + move, q, ptr, rows, 0, 0, start, relu, gates, out + move), part)
         first += LANES * part[1] + TAIL * part[2]

@@ -205,12 +205,6 @@ def floats(address: int, count: int) -> np.ndarray:
 
 
 @compiled
-def numbers(address: int, count: int) -> np.ndarray:
-    """So many 32-bit integers that begin there."""
-    return carray(_address(address), (count,), np.int32)
-
-
-@compiled
 def copy(source: np.ndarray, target: np.ndarray) -> None:
     """Between slices that do not overlap."""
     for i in range(len(source)):  # vectorised, as neither wraps around

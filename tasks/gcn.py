@@ -8,16 +8,17 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import segment_sum
-from permlab.tasks.hop import Hop, Step, neighbours, row_sums, sums
+from permlab.tasks.hop import Hop, Step, neighbours, sums
 from permlab.tasks.layer import Layer, chain
 from permlab.tasks.quotient import Quotient, quotient
 
 
-def _summed_colours(found: Quotient, ptr: Tensor, weights: Tensor) -> Step:
-    """Of the rows of every graph Σ_i w_i h_{colour i}, where equal rows were taken together."""
-    plain, nodes = sums(ptr, weights, weights.dtype), found.nodes.column
-    back = Hop(found.nodes.ptr, plain.back[0].column.index_select(0, nodes), weights.index_select(0, nodes))
-    return Step(Hop(plain.forth.ptr, found.colour, weights), (back,), plain.sizes)
+def _of_colours(step: Step, found: Quotient) -> Step:
+    """The same sums, where equal rows were taken together: Σ_i w_i h_{colour i}."""
+    (back,), nodes = step.back, found.nodes.column
+    weights = None if back.value is None else back.value.index_select(0, nodes)
+    gathered = Hop(found.nodes.ptr, back.column.index_select(0, nodes), weights)
+    return Step(step.forth._replace(column=found.colour), (gathered,), step.sizes)
 
 
 class GCN(nn.Module):
@@ -69,15 +70,14 @@ class GCN(nn.Module):
         For a linear last layer only.
         """
         found, count = self._quotient(batch), len(self.layers) - 1
-        columns = row_sums(batch) if count else None  # 1ᵀÂ: Â is symmetric; the first layer is given Â·Z
         merged = found if count == 2 else None  # behind more layers than two there is a row a node
+        step = sums(batch, weighted=count > 0)  # the first layer is given Â·Z
         if torch.is_grad_enabled():
-            if merged is None or columns is None:
-                return self._layers(batch, found, count, [sums(batch.ptr, columns, batch.x.dtype)])
-            return self._layers(batch, found, count, [_summed_colours(merged, batch.ptr, columns)])
+            return self._layers(batch, found, count, [_of_colours(step, merged) if merged else step])
         h = self._layers(batch, found, count)
         rows, sizes = h if merged is None else h.index_select(0, merged.colour), batch.ptr.diff()[:, None].to(h.dtype)
-        return torch.addmm(sizes * self.biases[-1], segment_sum(rows, batch.ptr, columns), self.weights[-1])
+        total = segment_sum(rows, batch.ptr, step.forth.value)
+        return torch.addmm(sizes * self.biases[-1], total, self.weights[-1])
 
     def before_last(self, batch: GraphBatch) -> Tensor:
         """P with Γ(X) = σ(P W + b), W and b the last layer's: Â H, [n, hidden]. Without dropout only."""

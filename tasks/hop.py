@@ -48,41 +48,35 @@ def through(hops: Sequence[Hop], h: Tensor) -> Tensor:
     return h
 
 
-def row_sums(batch: GraphBatch) -> Tensor:
-    """Â1, [n]."""
-    if batch.a_value.device.type == "cpu":
-        return torch.from_numpy(_row_sums(batch.a_ptr.numpy(), batch.a_value.numpy()))
-    return neighbours(batch).forth(batch.a_value.new_ones(len(batch.x), 1))[:, 0]
-
-
-@compiled
-def _row_sums(ptr: np.ndarray, value: np.ndarray) -> np.ndarray:
-    total = np.zeros(len(ptr) - 1, dtype=value.dtype)
-    for i in range(len(total)):
-        for j in range(ptr[i], ptr[i + 1]):
-            total[i] += value[j]
-    return total
-
-
-def sums(ptr: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Step:
-    """Σ_i w_i h_i over the rows of every graph; the bias counts once a row."""
-    if ptr.device.type == "cpu":
-        bounds, each, ids = (torch.from_numpy(array) for array in _sums(ptr.numpy()))
+def sums(batch: GraphBatch, weighted: bool) -> Step:
+    """Of the rows of every graph Σ_i h_i, or 1ᵀÂ H: Â is symmetric. The bias counts once a row."""
+    if batch.x.device.type == "cpu":
+        arrays = _sums(batch.ptr.numpy(), batch.a_ptr.numpy(), batch.a_value.numpy())
+        ptr, rows, ids, sizes, columns = (torch.from_numpy(array) for array in arrays)
     else:
-        ids = segment_ids(ptr)
-        bounds, each = ptr, torch.arange(len(ids) + 1, device=ids.device)
-    return Step(Hop(bounds, each[:-1], weights), (Hop(each, ids, weights),), ptr.diff().to(dtype))
+        ptr, ids, sizes = batch.ptr, segment_ids(batch.ptr), batch.ptr.diff().to(batch.a_value.dtype)
+        rows = torch.arange(len(ids) + 1, device=ids.device)
+        columns = neighbours(batch).forth(batch.a_value.new_ones(len(batch.x), 1))[:, 0]
+    weights = columns if weighted else None
+    return Step(Hop(ptr, rows[:-1], weights), (Hop(rows, ids, weights),), sizes)
 
 
 @compiled
-def _sums(ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """ptr, 0 … n, and the graph of every row."""
-    bounds, n = np.empty(len(ptr), dtype=np.int32), ptr[-1]
-    each, ids = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
-    for graph in range(len(ptr)):
-        bounds[graph] = ptr[graph]
+def _sums(ptr: np.ndarray, a_ptr: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, ...]:
+    """ptr, 0 … n, the graph of every row, the size of every graph, Â1."""
+    graphs, n = len(ptr) - 1, ptr[-1]
+    bounds, sizes = np.empty(graphs + 1, dtype=np.int32), np.empty(graphs, dtype=value.dtype)
+    rows, ids = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
+    columns = np.zeros(n, dtype=value.dtype)
     for row in range(n + 1):
-        each[row] = row
-    for graph in range(len(ptr) - 1):
+        rows[row] = row
+    bounds[0] = 0
+    for graph in range(graphs):
+        bounds[graph + 1], sizes[graph] = ptr[graph + 1], ptr[graph + 1] - ptr[graph]
         ids[ptr[graph] : ptr[graph + 1]] = graph
-    return bounds, each, ids
+    for i in range(n):
+        total = columns[i]
+        for j in range(a_ptr[i], a_ptr[i + 1]):
+            total += value[j]
+        columns[i] = total
+    return bounds, rows, ids, sizes, columns
