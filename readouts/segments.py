@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.lexicographic import lexicographic
+from permlab.readouts.lexicographic import lexicographic, lexicographic_keys
 from permlab.readouts.network import put_back, sort_descending
 from permlab.readouts.padding import pad, unpad
 
@@ -152,4 +152,9 @@ def rearranged(x: Tensor, order: Tensor) -> Tensor:
 
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, d] → order [n]: in every graph by the last column descending, ties by the column before it, and so on."""
-    return torch.from_numpy(lexicographic(x.detach().cpu().numpy(), ptr.cpu().numpy())).to(x.device)
+    rows, bounds = x.detach().cpu().contiguous().numpy(), ptr.cpu().numpy()
+    if rows.dtype == np.float32:
+        order = lexicographic_keys(rows, rows.view(np.int32), bounds)
+    else:
+        order = lexicographic(rows, bounds)
+    return torch.from_numpy(order).to(x.device)
