@@ -192,12 +192,12 @@ class FusedChain(torch.autograd.Function):
     """`layer._Chain`, by two compiled calls."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
         plan = _plan(h, layers, steps, parameters)
         _forward(plan.rows)
         ctx.save_for_backward(plan.out)
         ctx.plan, ctx.kept = plan._replace(out=None), (h, steps, parameters)  # the plan tells where they lie
-        return plan.out
+        return plan.out.view(-1) if flat else plan.out
 
     @staticmethod
     @once_differentiable
@@ -210,4 +210,4 @@ class FusedChain(torch.autograd.Function):
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
         places = np.array([each.data_ptr() for each in gradients])
         _backward(plan.rows, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
-        return grad_h, None, None, *gradients
+        return grad_h, None, None, None, *gradients

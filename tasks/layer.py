@@ -38,7 +38,7 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, layers: Sequence[Layer], steps: Sequence[Step | None], *parameters: Tensor
+        ctx: Any, h: Tensor, layers: Sequence[Layer], steps: Sequence[Step | None], flat: bool, *parameters: Tensor
     ) -> Tensor:
         saved: list[Tensor] = []  # the input of every layer's product, weight and output
         products_first = []
@@ -59,13 +59,15 @@ class _Chain(torch.autograd.Function):
             saved.append(h)
         ctx.save_for_backward(*saved)
         ctx.layers, ctx.steps, ctx.products_first = layers, steps, products_first
-        return steps[-1].forth(h) if len(steps) > len(layers) else h
+        h = steps[-1].forth(h) if len(steps) > len(layers) else h
+        return h.view(-1) if flat else h
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         gradients: list[Tensor] = []  # from the last parameter to the first
+        grad = grad.view(len(saved[-1]), -1) if grad.dim() == 1 else grad
         if len(ctx.steps) > len(ctx.layers):
             grad = through(ctx.steps[-1].back, grad)
         for i in reversed(range(len(ctx.layers))):
@@ -83,25 +85,29 @@ class _Chain(torch.autograd.Function):
             else:
                 gradients.append(torch.mm(h.T, grad))
             if not i and not ctx.needs_input_grad[0]:
-                return None, None, None, *reversed(gradients)
+                return None, None, None, None, *reversed(gradients)
             grad = product(grad, weight if linear else weight.T)
             if not first:
                 grad = through(back, grad)
-        return grad, None, None, *reversed(gradients)
+        return grad, None, None, None, *reversed(gradients)
 
 
 def chain(
-    h: Tensor, layers: Sequence[Layer], parameters: Sequence[Tensor], steps: Sequence[Step | None] | None = None
+    h: Tensor,
+    layers: Sequence[Layer],
+    parameters: Sequence[Tensor],
+    steps: Sequence[Step | None] | None = None,
+    flat: bool = False,
 ) -> Tensor:
     """H ↦ σ(A H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
 
     h [n, p], A [m, n] of its step, or none, W [p, q], b [q] → [m, q]. A product with A comes behind that with W where
     what it is made from has fewer numbers than what it would make. A step more than there are layers is a product with
-    A alone.
+    A alone. `flat` gives [m · q].
     """
     steps = [None] * len(layers) if steps is None else steps
     kind = FusedChain if fast(h) and all(layer.activation in ("relu", "none") for layer in layers) else _Chain
-    out: Tensor = kind.apply(h.contiguous(), layers, steps, *parameters)
+    out: Tensor = kind.apply(h.contiguous(), layers, steps, flat, *parameters)
     return out
 
 

@@ -12,7 +12,7 @@ from permlab.readouts.compiled import compiled
 
 
 @compiled
-def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray) -> float:
+def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
     """−Σ (y log s + (1 − y) log(1 − s)) / G, s = 1/(1 + e^−z): max(z, 0) − z y + log(1 + e^−|z|)."""
     total = 0.0
     for i in range(len(logits)):
@@ -20,22 +20,22 @@ def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray) -> float
         small = np.exp(-abs(z))
         total += max(z, 0.0) - z * target + np.log1p(small)
         grad[i] = ((1.0 if z >= 0 else small) / (1.0 + small) - target) / len(logits)
-    return total / len(logits)
+    loss[()] = total / len(logits)
 
 
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, y: Tensor) -> Tensor:
-        grad = torch.empty_like(logits)
-        total = _cross_entropy(logits.numpy(), y.numpy(), grad.numpy())
+        grad, loss = torch.empty_like(logits), logits.new_empty(())
+        _cross_entropy(logits.numpy(), y.numpy(), grad.numpy(), loss.numpy())
         ctx.save_for_backward(grad)
-        return torch.tensor(total, dtype=logits.dtype)
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (slope,) = ctx.saved_tensors
-        return slope * grad, None
+        return slope if grad.item() == 1 else slope * grad, None
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

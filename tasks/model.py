@@ -41,7 +41,7 @@ class Head(nn.Module):
             else:
                 z, layers, parameters = self.first(pooled, ptr, self.activation), layers[1:], parameters[2:]
         if not self.dropout:
-            return chain(z, layers, parameters).squeeze(-1)
+            return chain(z, layers, parameters, flat=True)
         for i, layer in enumerate(layers):
             dropped = i or len(layers) < len(self.layers)  # what comes into ζ is left whole
             z = nn.functional.dropout(z, self.dropout, self.training) if dropped else z
