@@ -32,9 +32,13 @@ def _copy(source: np.ndarray, target: np.ndarray) -> None:
 
 
 @compiled
-def _copy_moved(source: np.ndarray, by: int, target: np.ndarray) -> None:
+def _copy_moved(source: np.ndarray, by: int, target: np.ndarray, low: int, high: int) -> bool:
+    """Whether one of them is not in low … high."""
+    outside = False
     for i in range(len(source)):
         target[i] = source[i] + by
+        outside |= (source[i] < low) | (source[i] > high)
+    return outside
 
 
 @compiled
@@ -69,15 +73,21 @@ def assemble(
     a_column: np.ndarray,
     a_value: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Â of the batch: the rows' bounds [n + 1], the entries' columns and values [e]."""
+    """Â of the batch: the rows' bounds [n + 1], the entries' columns and values [e]; ValueError if it is damaged."""
     bound, e = np.empty(ptr[-1] + 1, dtype=np.int32), entry_ptr[-1]
     column, value = np.empty(e, dtype=np.int32), np.empty(e, dtype=a_value.dtype)
+    damaged = False
     for b in range(len(graphs)):
         first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
-        here, there = slice(entry_ptr[b], entry_ptr[b + 1]), slice(a_ptr[first], a_ptr[last])
+        here, there, begin = slice(entry_ptr[b], entry_ptr[b + 1]), slice(a_ptr[first], a_ptr[last]), a_ptr[first]
         _copy(a_value[there], value[here])
-        _copy_moved(a_column[there], ptr[b], column[here])
-        _copy_moved(a_ptr[first:last], entry_ptr[b] - a_ptr[first], bound[ptr[b] : ptr[b + 1]])
+        damaged |= _copy_moved(a_column[there], ptr[b], column[here], 0, last - first - 1)
+        rows = bound[ptr[b] : ptr[b + 1]]
+        damaged |= _copy_moved(a_ptr[first:last], entry_ptr[b] - begin, rows, begin, a_ptr[last])
+        for i in range(len(rows) - 1):
+            damaged |= rows[i] > rows[i + 1]
+    if damaged:
+        raise ValueError("bounds or columns outside of their graph")
     bound[ptr[-1]] = e
     return bound, column, value
 

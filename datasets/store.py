@@ -142,23 +142,23 @@ class GraphStore:
             rows = self.az.reshape(-1) if colours is None else colours.second
             touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, rows)
         flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
+        permuted = None if permutation_seed is None else self._permuted(graphs, ptr, permutation_seed, orders)
         node = None
-        if permutation_seed is None:
-            a_ptr, column, value = assemble(*flat)
-        else:
-            permuted = self._permuted(graphs, ptr, permutation_seed, orders)
-            try:
+        try:
+            if permuted is None:
+                a_ptr, column, value = assemble(*flat)
+            else:
                 node, a_ptr, column, value = assemble_permuted(*flat, *permuted)
-            except ValueError:
-                raise self._damaged() from None
+        except ValueError:
+            raise self._damaged() from None
         if node is None and colours is None and self.device.type == "cpu":
             coloured, x = None, torch.from_numpy(features(graphs, ptr, self.node_ptr, self.az))
         else:
             node = nodes(graphs, ptr, self.node_ptr) if node is None else node
             coloured = colours.of(node) if colours else None
             x = coloured.rows() if coloured else self._features.index_select(0, self._tensor(node))
-        tensors = (self._tensor(array) for array in (ptr, a_ptr, column, value, self.y[graphs]))
-        return GraphBatch(x, *tensors, colours=coloured)
+        arrays = (ptr, a_ptr, column, value, self.y[graphs])
+        return GraphBatch(x, *map(self._tensor, arrays))._replace(colours=coloured)
 
     def _permuted(
         self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None

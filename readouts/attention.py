@@ -10,7 +10,21 @@ from permlab.readouts.bags import sum_rows
 from permlab.readouts.compiled import compiled
 from permlab.readouts.exponential import softmax
 from permlab.readouts.gemm import times
-from permlab.readouts.vectors import FLOAT, LANES, ROW, TAIL, Row, address, block, call, index, loop, offset, pointer, tile
+from permlab.readouts.vectors import (
+    FLOAT,
+    LANES,
+    ROW,
+    TAIL,
+    Row,
+    address,
+    block,
+    call,
+    index,
+    loop,
+    offset,
+    pointer,
+    tile,
+)
 
 
 def _scores_body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:

@@ -63,7 +63,17 @@ def advance(gates: np.ndarray, before: np.ndarray, cell: np.ndarray, slope: np.n
             part = block(first, d, AT_ONCE)
             here = at + 4 * first
             old = address(before) + 4 * first + (0 if same else at)
-            _cell((address(gates) + 4 * at + 4 * first, d, old, address(cell) + here, address(slope) + here, address(q) + here), part)
+            _cell(
+                (
+                    address(gates) + 4 * at + 4 * first,
+                    d,
+                    old,
+                    address(cell) + here,
+                    address(slope) + here,
+                    address(q) + here,
+                ),
+                part,
+            )
             first += LANES * part[1] + TAIL * part[2]
 
 

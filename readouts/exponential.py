@@ -84,18 +84,21 @@ _exp_rows = tile(_body, ROW)
 
 
 @compiled
-def exp_sums(z: int, q: int, ptr: np.ndarray, factor: int, minus: int, bias: int, out: int) -> None:
+def exp_sums(
+    z: np.ndarray, ptr: np.ndarray, factor: np.ndarray, minus: np.ndarray, bias: np.ndarray, out: np.ndarray
+) -> None:
     """z [n, q] becomes exp(min(factor z + bias − minus, 0)), and out [B, q] its sums over the rows of every graph.
 
     factor and minus [n], bias [q].
     """
-    first = 0
+    first, q = 0, len(bias)
     while first < q:
         part = block(first, q, ROW)
-        for b in range(len(ptr) - 1):
-            at = 4 * ptr[b]
-            count, place, to = ptr[b + 1] - ptr[b], z + at * q + 4 * first, out + 4 * (b * q + first)
-            _exp_rows((place, q, count, factor + at, minus + at, bias + 4 * first, to), part)
+        for b in range(len(out)):
+            at, count = 4 * ptr[b], ptr[b + 1] - ptr[b]
+            place, to = address(z) + at * q + 4 * first, address(out) + 4 * (b * q + first)
+            rows = (address(factor) + at, address(minus) + at, address(bias) + 4 * first)
+            _exp_rows((place, q, count, rows[0], rows[1], rows[2], to), part)
         first += LANES * part[1] + TAIL * part[2]
 
 

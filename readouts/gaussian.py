@@ -1,4 +1,4 @@
-"""Sums of Gaussian kernels and their gradient, compiled: one call each way."""
+"""Sums of Gaussian kernels and their gradient: what lies around the two products, compiled."""
 
 from typing import Any
 
@@ -9,13 +9,12 @@ from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
 from permlab.readouts.exponential import exp_sums
-from permlab.readouts.gemm import times
-from permlab.readouts.vectors import address
+from permlab.readouts.products import product
 
 
 @compiled(any_order=True)
 def _lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, minus: np.ndarray) -> None:
-    """1/‖x‖ and scale · ‖u‖² of every row u = x/‖x‖; a zero row is divided by 1, as all are if they are left as they are."""
+    """1/‖x‖ and scale · ‖u‖² of every row u = x/‖x‖; a zero row is divided by 1, as are all without `normalise`."""
     for k in range(len(x)):
         square = np.float32(0)
         for c in range(x.shape[1]):
@@ -24,25 +23,6 @@ def _lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, m
             factor[k], minus[k] = np.float32(1) / np.sqrt(square), scale
         else:
             factor[k], minus[k] = np.float32(1), scale * square
-
-
-@compiled
-def _forward(
-    x: np.ndarray,
-    ptr: np.ndarray,
-    factors: np.ndarray,
-    bias: np.ndarray,
-    scale: float,
-    normalise: bool,
-    factor: np.ndarray,
-    minus: np.ndarray,
-    values: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    (n, d), m = x.shape, len(bias)
-    _lengths(x, scale, normalise, factor, minus)
-    times(address(x), d, n, d, address(factors), m, 1, 0, m, 0, 0, 0, address(values), m)
-    exp_sums(address(values), m, ptr, address(factor), address(minus), address(bias), address(out))
 
 
 @compiled
@@ -57,32 +37,21 @@ def weigh(values: np.ndarray, factor: np.ndarray, grad: np.ndarray, ptr: np.ndar
 
 
 @compiled(any_order=True)
-def _backward(
-    grad: np.ndarray,
-    x: np.ndarray,
-    ptr: np.ndarray,
-    factors: np.ndarray,
-    scale: float,
-    normalise: bool,
-    factor: np.ndarray,
-    values: np.ndarray,
-    weighed: np.ndarray,
-    grad_x: np.ndarray,
+def _straighten(
+    x: np.ndarray, weighed: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, grad_x: np.ndarray
 ) -> None:
-    (n, d), m = x.shape, len(factors[0])
-    weigh(values, factor, grad, ptr, weighed)
-    times(address(weighed), m, n, m, address(factors), 1, m, 0, d, 0, 0, 0, address(grad_x), d)
-    for k in range(n):
+    """What ‖u‖² and the scaling to length 1 add to the gradient of x."""
+    for k in range(len(x)):
         row, given, total = grad_x[k], x[k], np.float32(0)
         if normalise:  # what is along x does not count; a zero row is none
-            for c in range(d):
+            for c in range(len(row)):
                 total += given[c] * row[c]
             total *= -factor[k] * factor[k]
         else:
-            for c in range(m):
+            for c in range(weighed.shape[1]):
                 total += weighed[k, c]
             total *= -2 * scale
-        for c in range(d):
+        for c in range(len(row)):
             row[c] += total * given[c]
 
 
@@ -94,20 +63,21 @@ class GaussianSums(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, ptr: Tensor, f: Tensor, constant: Tensor, scale: float, normalise: bool
-    ) -> Tensor:
-        rows, bounds, factors, bias = x.contiguous().numpy(), ptr.numpy(), f.numpy(), constant.numpy()
-        factor, minus = np.empty((2, len(rows)), dtype=np.float32)
-        values, out = (np.empty((count, len(bias)), dtype=np.float32) for count in (len(rows), len(bounds) - 1))
-        _forward(rows, bounds, factors, bias, scale, normalise, factor, minus, values, out)
-        ctx.kept = rows, bounds, factors, scale, normalise, factor, values
-        return torch.from_numpy(out)
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, f: Tensor, constant: Tensor, scale: float, normalise: bool) -> Tensor:
+        x, bounds = x.contiguous(), ptr.numpy()
+        factor, minus = np.empty((2, len(x)), dtype=np.float32)
+        _lengths(x.numpy(), scale, normalise, factor, minus)
+        values, out = product(x, f), torch.empty(len(bounds) - 1, len(constant))
+        exp_sums(values.numpy(), bounds, factor, minus, constant.numpy(), out.numpy())
+        ctx.kept = x, bounds, f, scale, normalise, factor, values.numpy()
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-        rows, values = ctx.kept[0], ctx.kept[-1]
-        grad_x = torch.empty(rows.shape)
-        _backward(grad.contiguous().numpy(), *ctx.kept, np.empty_like(values), grad_x.numpy())
+        x, bounds, f, scale, normalise, factor, values = ctx.kept
+        weighed = torch.empty(values.shape)
+        weigh(values, factor, grad.contiguous().numpy(), bounds, weighed.numpy())
+        grad_x = product(weighed, f.T)
+        _straighten(x.numpy(), weighed.numpy(), scale, normalise, factor, grad_x.numpy())
         return grad_x, None, None, None, None, None

@@ -16,6 +16,7 @@ from permlab.readouts.vectors import (
     LANES,
     TAIL,
     Row,
+    address,
     block,
     choose,
     copy,
@@ -37,8 +38,8 @@ _CHUNK = 64  # rows whose outer products are summed before they are added to the
 def _times_tile(rows_of: Any) -> Any:
     """c = a b + bias, or c + a b if there is `more`: a few rows of a and c, a block of b's columns.
 
-    Rows lie a_row, b_row, c_row apart. The bias is a row or none (0). Where `relu` is not 0 (and there is no more), what
-    is negative is made 0; where `gate` is not 0, what is not positive there.
+    Rows lie a_row, b_row, c_row apart. The bias is a row or none (0). Where `relu` is not 0 (and there is no more),
+    what is negative is made 0; where `gate` is not 0, what is not positive there.
     """
 
     def body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
@@ -160,7 +161,7 @@ def times(
                 else:
                     for j in range(count):
                         row[j] = source[begin + j * b_column]
-            right, right_row = np.int64(panel.ctypes.data), width
+            right, right_row = address(panel), width
         below, rows = bias + 4 * first if bias else 0, _ROWS[part[1], part[2]]
         whole = n // rows * rows
         for i in range(0, whole, rows):
@@ -174,14 +175,19 @@ def times(
 
 @compiled
 def outer(a: int, n: int, p: int, g: int, q: int, c: int, c_row: int) -> None:
-    """c = aᵀ g: a [n, p], g [n, q], c [p, q] with rows c_row apart."""
+    """c = aᵀ g: a [n, p], g [n, q], c [p, q] with rows c_row apart.
+
+    A few columns at the end of g, which would fill a vector badly, take the part of a: (gᵀ a)ᵀ.
+    """
     for i in range(p if n == 0 else 0):
         floats(c + 4 * i * c_row, q)[:] = 0
+    turned = q % LANES if q > LANES and q % LANES <= TAIL and p >= LANES else 0
+    width, side = q - turned, np.empty(turned * p, dtype=np.float32)
     for start in range(0, n, _CHUNK):
         left, right, count = a + 4 * start * p, g + 4 * start * q, min(_CHUNK, n - start)
         first = 0
-        while first < q:
-            part = block(first, q, AT_ONCE)
+        while first < width:
+            part = block(first, width, AT_ONCE)
             columns = _COLUMNS[part[1] + part[2]]
             whole = p // columns * columns
             for i in range(0, whole, columns):
@@ -191,3 +197,13 @@ def outer(a: int, n: int, p: int, g: int, q: int, c: int, c_row: int) -> None:
                 to = c + 4 * (i * c_row + first)
                 _outer_column((left + 4 * i, p, right + 4 * first, q, count, to, c_row, start), part)
             first += LANES * part[1] + TAIL * part[2]
+        for j in range(turned):
+            first = 0
+            while first < p:
+                part, to = block(first, p, AT_ONCE), address(side) + 4 * (j * p + first)
+                _outer_column((right + 4 * (width + j), q, left + 4 * first, p, count, to, p, start), part)
+                first += LANES * part[1] + TAIL * part[2]
+    for i in range(p if turned and n else 0):
+        row = floats(c + 4 * (i * c_row + width), turned)
+        for j in range(turned):
+            row[j] = side[j * p + i]

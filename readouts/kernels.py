@@ -14,7 +14,7 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.gaussian import GaussianSums
 from permlab.readouts.gaussian_factors import FactoredGaussianSums
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.products import fast
+from permlab.readouts.products import on_cpu
 from permlab.readouts.segments import segment_sum
 
 
@@ -97,7 +97,7 @@ class GaussianKernels(_KernelSum):
         return torch.addmm(bias, longer, factors).clamp(max=0).exp()
 
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if not torch.is_grad_enabled() or not fast(x):
+        if not torch.is_grad_enabled() or not on_cpu(x):
             return super().total(x, ptr)
         sums: Tensor = GaussianSums.apply(x, ptr, *self._constants(), self.normalise)
         return sums
@@ -112,7 +112,7 @@ class GaussianKernels(_KernelSum):
 
     def takes_factors(self, weight: Tensor) -> bool:
         h, d, m = *weight.shape, self.out_channels
-        return self.normalise and fast(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
+        return self.normalise and on_cpu(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
 
     def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
         total: Tensor = FactoredGaussianSums.apply(p, weight, bias, ptr, *self._constants())

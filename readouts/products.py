@@ -12,16 +12,16 @@ from permlab.readouts.gemm import times
 from permlab.readouts.vectors import AVAILABLE
 
 NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
-WIDE = 160  # columns; from here on MKL is as fast
+
+
+def on_cpu(*tensors: Tensor) -> bool:
+    """Whether compiled loops can take these: single precision, on the host."""
+    return all(each.dtype == torch.float32 and each.device.type == "cpu" for each in tensors)
 
 
 def fast(*tensors: Tensor) -> bool:
-    """Whether the compiled loops can take these, and are the faster ones."""
-    return (
-        AVAILABLE
-        and torch.get_num_threads() == 1
-        and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in tensors)
-    )
+    """Whether the compiled products can take these, and are the faster ones."""
+    return AVAILABLE and torch.get_num_threads() == 1 and on_cpu(*tensors)
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, relu: bool = False, gate: Tensor | None = None) -> Tensor:
@@ -29,7 +29,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, relu: bool = False
     positive there.
     """
     n, (p, q) = len(a), b.shape
-    if n and p and q < WIDE and fast(a, b):
+    if n and p and q and fast(a, b):
         a, out = a.contiguous(), a.new_empty(n, q)
         strides = b.stride()
         gate = None if gate is None else gate.contiguous()

@@ -12,7 +12,7 @@ from permlab.readouts.attention import attend, attend_back, spread
 from permlab.readouts.base import Readout
 from permlab.readouts.cell import advance, retreat
 from permlab.readouts.checks import check_size
-from permlab.readouts.products import outer, product
+from permlab.readouts.products import on_cpu, outer, product
 from permlab.readouts.segments import segment_ids
 
 
@@ -23,8 +23,8 @@ class _Set2Set(torch.autograd.Function):
     in the order i, f, g, o: c_t = f c_{t−1} + i g, q_t = o tanh(c_t). As q*_0 = 0, the first step is the same for all
     graphs and takes one row.
 
-    With W [h, d] and b [d] behind them, the rows of x [n, h] stand for x W + b: ⟨x_k W + b, q⟩ = ⟨x_k, W q⟩ + ⟨b, q⟩, of
-    which the softmax does not see the last term, and Σ_k a_k (x_k W + b) = (Σ_k a_k x_k) W + b.
+    With W [h, d] and b [d] behind them, the rows of x [n, h] stand for x W + b: ⟨x_k W + b, q⟩ = ⟨x_k, W q⟩ + ⟨b, q⟩,
+    of which the softmax does not see the last term, and Σ_k a_k (x_k W + b) = (Σ_k a_k x_k) W + b.
     """
 
     @staticmethod
@@ -66,9 +66,7 @@ class _Set2Set(torch.autograd.Function):
         rows, bounds, weight, full, w_and_b = ctx.kept
         (n, width), graphs, d, steps = rows.shape, len(bounds) - 1, weight.size(1) // 2, len(ctx.saved)
         grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), torch.empty(graphs * (steps - 1), 4 * d)
-        tables, factors = (
-            np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, width), (n, 2 * steps))
-        )
+        tables, factors = (np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, width), (n, 2 * steps)))
         own = [torch.zeros_like(each) for each in w_and_b]
         for step in reversed(range(steps)):
             _, gates, before, slope, q, query, attention, mean = ctx.saved[step]
@@ -78,7 +76,9 @@ class _Set2Set(torch.autograd.Function):
                 own[1] += (full * grad_mean).sum(0)
                 grad_mean = product(grad_mean, w_and_b[0].T)
             given = (query.numpy(), mean.numpy(), grad_mean.numpy())
-            grad_query = torch.from_numpy(attend_back(rows, bounds, attention, *given, tables[:, turn], factors[:, turn]))
+            grad_query = torch.from_numpy(
+                attend_back(rows, bounds, attention, *given, tables[:, turn], factors[:, turn])
+            )
             if w_and_b:
                 own[0] += outer(grad_query, torch.from_numpy(q).expand(graphs, d))
                 grad_query = product(grad_query, w_and_b[0])
@@ -124,13 +124,13 @@ class Set2Set(Readout):
             self.set2set = PyGSet2Set(in_channels, processing_steps=steps)
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if x.device.type != "cpu" or x.dtype != torch.float32:
+        if not on_cpu(x):
             pooled: Tensor = self.set2set(x, segment_ids(ptr), dim_size=ptr.numel() - 1)
             return pooled
         return self._compiled(x, ptr)
 
     def takes_factors(self, weight: Tensor) -> bool:
-        return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.size(0) <= weight.size(1)
+        return on_cpu(weight) and weight.size(0) <= weight.size(1)
 
     def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
         return self._compiled(p, ptr, weight, bias)

@@ -124,7 +124,9 @@ def loop(builder: ir.IRBuilder, count: Any, start: list[Any], body: Callable[[An
     return left
 
 
-def choose(builder: ir.IRBuilder, condition: Any, yes: Callable[[], list[Any]], no: Callable[[], list[Any]]) -> list[Any]:
+def choose(
+    builder: ir.IRBuilder, condition: Any, yes: Callable[[], list[Any]], no: Callable[[], list[Any]]
+) -> list[Any]:
     """What one of the two makes: by a jump, as nothing must be read where nothing is, not even with a mask."""
     ends = []
     with builder.if_else(condition) as branches:
@@ -194,14 +196,14 @@ def _address(_: Any, number: Any) -> Any:
 @compiled
 def address(array: np.ndarray) -> int:
     """Where it begins. The array must be used afterwards: one of which nothing else is needed is freed at once."""
-    return np.int64(array.ctypes.data)
+    found: int = np.int64(array.ctypes.data)  # type: ignore[assignment]
+    return found
 
 
 @compiled
 def floats(address: int, count: int) -> np.ndarray:
     """So many floats that begin there."""
     return carray(_address(address), (count,), np.float32)
-
 
 
 @compiled

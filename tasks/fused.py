@@ -100,9 +100,10 @@ def _shut(grad: int, gate: int, count: int, out: int) -> None:
 
 @compiled
 def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, rooms: np.ndarray) -> None:
-    """`grads` [2 · layers]: where the gradients of weights and biases go. What is made on the way goes to two rooms in turn.
+    """`grads` [2 · layers]: where the gradients of weights and biases go.
 
-    The gradient of the chain's input is left out if it has no place (0).
+    What is made on the way goes to two rooms in turn. The gradient of the chain's input is left out if it has no place
+    (0).
     """
     grad, turn = given, 0
     if plan[-1, _RELU]:
@@ -142,11 +143,10 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
 class _Plan(NamedTuple):
     rows: np.ndarray  # a row a layer
     memory: Tensor  # what is made on the way
-    out: Tensor
     widest: int  # floats of the largest matrix
 
 
-def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> _Plan:
+def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> tuple[_Plan, Tensor]:
     rows, room, widest, shapes = h.shape[0], 0, 0, []
     for layer, step, weight in zip(layers, steps, parameters[::2], strict=False):
         p, q = weight.shape
@@ -177,7 +177,7 @@ def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> _
             row += (base + _FLOAT * middle, result, sizes, *_addresses(step.forth), len(back), *back[0], *back[-1])
         plan.append(row)
         source = result
-    return _Plan(np.array(plan), memory, out, _lines(widest))
+    return _Plan(np.array(plan), memory, _lines(widest)), out
 
 
 def _addresses(hop: Hop) -> tuple[int, int, int]:
@@ -193,11 +193,11 @@ class FusedChain(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
-        plan = _plan(h, layers, steps, parameters)
+        plan, out = _plan(h, layers, steps, parameters)
         _forward(plan.rows)
-        ctx.save_for_backward(plan.out)
-        ctx.plan, ctx.kept = plan._replace(out=None), (h, steps, parameters)  # the plan tells where they lie
-        return plan.out.view(-1) if flat else plan.out
+        ctx.save_for_backward(out)
+        ctx.plan, ctx.kept = plan, (h, steps, parameters)  # the plan tells where they lie
+        return out.view(-1) if flat else out
 
     @staticmethod
     @once_differentiable
@@ -208,6 +208,6 @@ class FusedChain(torch.autograd.Function):
         memory = h.new_empty(2 * plan.widest)
         rooms = np.array([memory.data_ptr(), memory.data_ptr() + _FLOAT * plan.widest])
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
-        places = np.array([each.data_ptr() for each in gradients])
+        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64)
         _backward(plan.rows, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
         return grad_h, None, None, None, *gradients

@@ -16,7 +16,7 @@ from permlab.tasks.fused import row_sum
 
 @compiled
 def _blocks(ptr: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Graphs by size, largest first; of every block of positions how many reach into it; where its padded rows begin."""
+    """Graphs by size, largest first; how many reach into every block of positions; where its padded rows begin."""
     sizes = ptr[1:] - ptr[:-1]
     order = np.argsort(-sizes, kind="mergesort")
     reach, start = np.zeros(len(edges) - 1, dtype=np.int64), np.zeros(len(edges), dtype=np.int64)
@@ -99,7 +99,22 @@ def _backward(
             break
         outer(source, m, width, np.int64(here.ctypes.data), terms, to + 4 * low * k, w_row)
         made = memory[: m * terms].reshape((m, terms))
-        times(source, width, m, width, weight + 4 * low * k, w_row, 1, 0, terms, 0, 0, 0, np.int64(made.ctypes.data), terms)
+        times(
+            source,
+            width,
+            m,
+            width,
+            weight + 4 * low * k,
+            w_row,
+            1,
+            0,
+            terms,
+            0,
+            0,
+            0,
+            np.int64(made.ctypes.data),
+            terms,
+        )
         unpad(made, ptr, order[:m], low, high, grad_rows)
 
 
@@ -110,7 +125,10 @@ class FusedRagged(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, layer: Any, relu: bool) -> Tensor:
         bounds, source = ptr.numpy(), rows.contiguous().numpy()
         plan = (bounds, layer.edge_array, *_blocks(bounds, layer.edge_array))
-        padded, out = np.empty((plan[-1][-1], rows.size(1)), dtype=np.float32), rows.new_empty(len(bounds) - 1, len(bias))
+        padded, out = (
+            np.empty((plan[-1][-1], rows.size(1)), dtype=np.float32),
+            rows.new_empty(len(bounds) - 1, len(bias)),
+        )
         _forward(source, *plan, weight.data_ptr(), bias.data_ptr(), relu, padded, out.numpy())
         ctx.save_for_backward(out, weight)
         ctx.plan, ctx.padded, ctx.layer, ctx.relu = plan, padded, layer, relu

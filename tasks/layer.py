@@ -59,7 +59,8 @@ class _Chain(torch.autograd.Function):
             saved.append(h)
         ctx.save_for_backward(*saved)
         ctx.layers, ctx.steps, ctx.products_first = layers, steps, products_first
-        h = steps[-1].forth(h) if len(steps) > len(layers) else h
+        last = steps[-1] if len(steps) > len(layers) else None
+        h = h if last is None else last.forth(h)
         return h.view(-1) if flat else h
 
     @staticmethod

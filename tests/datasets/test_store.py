@@ -119,8 +119,9 @@ def test_damage_inside_a_graph_is_found_where_it_is_followed(store: GraphStore, 
     changed = getattr(store, array).copy()
     changed[store.node_ptr[graph] + 1 if array == "a_ptr" else store.a_ptr[store.node_ptr[graph]]] = value
     setattr(broken, array, changed)
-    with pytest.raises(CacheBroken, match="is damaged"):
-        broken.batch(np.array([graph]), 7)
+    for seed in (None, 7):
+        with pytest.raises(CacheBroken, match="is damaged"):
+            broken.batch(np.array([graph]), seed)
     with pytest.raises(CacheBroken, match="is damaged"):
         broken.colours(np.array([graph]))
 

@@ -34,3 +34,32 @@ def test_its_weights_are_trained() -> None:
     readout(torch.randn(4, 3)).sum().backward()
     assert all(weight.grad is not None for weight in readout.parameters())
     assert len(list(readout.parameters())) == 4
+
+
+@pytest.mark.parametrize("d, steps", [(1, 3), (3, 1), (20, 2), (150, 3)])
+def test_single_precision_is_close_to_double(d: int, steps: int) -> None:
+    """PyG's own in double precision; compiled in single."""
+    torch.manual_seed(d)
+    ptr = torch.tensor([0, 2, 2, 70])  # graph 1 is empty
+    x, direction = torch.randn(70, d) * 2, torch.randn(3, 2 * d)
+    single, double = Set2Set(d, steps=steps), Set2Set(d, steps=steps).double()
+    found = []
+    for readout, dtype in ((single, torch.float32), (double, torch.float64)):
+        rows = x.to(dtype, copy=True).requires_grad_()
+        out = readout(rows, ptr=ptr)
+        gradients = torch.autograd.grad((out * direction).sum(), [rows, *readout.parameters()])
+        found.append([each.detach().float() for each in (out, *gradients)])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("h, d", [(7, 3), (3, 7), (50, 100)])
+def test_before_the_last_layer_it_gives_what_it_gives_behind_it(h: int, d: int) -> None:
+    torch.manual_seed(h)
+    ptr, readout, direction = torch.tensor([0, 2, 2, 70]), Set2Set(d), torch.randn(3, 2 * d)
+    assert readout.takes_factors(torch.empty(h, d)) == (h <= d)
+    factors = [torch.randn(70, h), torch.randn(h, d) * h**-0.5, torch.randn(d)]
+    p, weight, bias = (each.requires_grad_() for each in factors)
+    found = []
+    for out in (readout.pool_factors(p, weight, bias, ptr), readout.pool(p @ weight + bias, ptr)):
+        found.append([out, *torch.autograd.grad((out * direction).sum(), [*factors, *readout.parameters()])])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)

@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
 
 from permlab.datasets.cache import build
+from permlab.datasets.colours import Colours
 from permlab.datasets.store import GraphStore
 
 
@@ -12,3 +14,22 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
         patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("tasks")))
         build(name)
         return GraphStore.open(name)
+
+
+@pytest.fixture(scope="session")
+def coloured(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    """Small graphs whose Â·Z takes three values."""
+    name = "synthetic,graphs=600,min_nodes=1,max_nodes=5,features=1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("coloured")))
+        build(name)
+        store = GraphStore.open(name)
+    store.az = np.sign(np.round(store.az)).astype(np.float32) + 0.0  # no −0
+    return store
+
+
+@pytest.fixture(scope="session")
+def colours(coloured: GraphStore) -> Colours:
+    found = coloured.colours(np.arange(len(coloured)))
+    assert found is not None and len(found.x) == 3
+    return found

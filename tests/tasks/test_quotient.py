@@ -5,33 +5,12 @@ import pytest
 import torch
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.cache import build
 from permlab.datasets.colours import Colours
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.quotient import quotient
-
-NAME = "synthetic,graphs=600,min_nodes=1,max_nodes=5,features=1"
-
-
-@pytest.fixture(scope="module")
-def coloured(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
-    """Small graphs whose Â·Z takes three values."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("coloured")))
-        build(NAME)
-        store = GraphStore.open(NAME)
-    store.az = np.sign(np.round(store.az)).astype(np.float32) + 0.0  # no −0
-    return store
-
-
-@pytest.fixture(scope="module")
-def colours(coloured: GraphStore) -> Colours:
-    found = coloured.colours(np.arange(len(coloured)))
-    assert found is not None and len(found.x) == 3
-    return found
 
 
 def in_double(batch: GraphBatch) -> GraphBatch:

@@ -1,0 +1,98 @@
+"""Chains by compiled calls against the same chains step by step, on real Â and on Â with equal rows taken together."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from permlab.datasets.colours import Colours
+from permlab.datasets.store import GraphStore
+from permlab.tasks.fused import FusedChain
+from permlab.tasks.hop import Step, neighbours, sums
+from permlab.tasks.layer import Layer, _Chain, chain
+from permlab.tasks.quotient import quotient
+
+RELU, LINEAR = Layer("relu"), Layer("none")
+
+
+def parameters(widths: list[int], layers: list[Layer], seed: int = 0) -> list[Tensor]:
+    generator, found = torch.Generator().manual_seed(seed), []
+    for p, q, layer in zip(widths, widths[1:], layers, strict=False):
+        shape = (q, p) if layer.linear else (p, q)
+        found += [torch.randn(*shape, generator=generator) * p**-0.5, torch.randn(q, generator=generator)]
+    return [each.requires_grad_() for each in found]
+
+
+def same(h: Tensor, layers: list[Layer], steps: list[Step | None], given: list[Tensor], wants_h: bool) -> None:
+    found = []
+    for kind in (FusedChain, _Chain):
+        start = h.clone().requires_grad_(wants_h)
+        out = kind.apply(start, layers, steps, False, *given)
+        direction = torch.sin(torch.arange(out.numel())).view_as(out)
+        wanted = [*given, start] if wants_h else given
+        found.append([out, *torch.autograd.grad((out * direction).sum(), wanted)])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.detach().abs().max()) + 1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 3, 20, 50])
+@pytest.mark.parametrize("last", [RELU, LINEAR])
+@pytest.mark.parametrize("wants_h", [True, False])
+def test_a_gcn(store: GraphStore, d: int, last: Layer, wants_h: bool) -> None:
+    batch = store.batch(np.arange(40))
+    layers, whole = [RELU, LINEAR, last], neighbours(batch)
+    given = parameters([batch.x.size(1), 18, 7, d], layers)
+    same(batch.x, layers, [None, whole, whole], given, wants_h)
+    same(batch.x, layers[:2], [None, whole, whole], given[:4], wants_h)  # a product with Â alone at the end
+    for weighted in (True, False):
+        same(batch.x, layers, [None, whole, sums(batch, weighted)], given, wants_h)
+    same(batch.x, layers[:1], [whole], given[:2], wants_h)
+    same(batch.x, [], [whole], [], True)
+
+
+@pytest.mark.parametrize("widths", [[9, 150, 150, 1], [200, 3, 4]])
+def test_a_head(widths: list[int]) -> None:
+    layers = [Layer("relu", linear=True)] * (len(widths) - 2) + [Layer(linear=True)]
+    same(torch.randn(33, widths[0]), layers, [None] * len(layers), parameters(widths, layers), True)
+
+
+@pytest.mark.parametrize("d", [2, 30])
+def test_equal_rows_taken_together(coloured: GraphStore, colours: Colours, d: int) -> None:
+    batch = coloured.batch(np.arange(50, 150), colours=colours)
+    found = quotient(batch)
+    assert found is not None
+    layers = [RELU, RELU, LINEAR]
+    same(found.x, layers, [None, *found.steps], parameters([1, 20, 20, d], layers), False)
+
+
+def test_which_one_is_taken(store: GraphStore) -> None:
+    batch, before = store.batch(np.arange(5)), torch.get_num_threads()
+    given = parameters([batch.x.size(1), 4], [RELU])
+    torch.set_num_threads(1)
+    try:
+        assert "FusedChain" in str(chain(batch.x, [RELU], given).grad_fn)
+        assert "FusedChain" not in str(chain(batch.x, [Layer("tanh")], given).grad_fn)
+        double = [each.detach().double().requires_grad_() for each in given]
+        assert "FusedChain" not in str(chain(batch.x.double(), [RELU], double).grad_fn)
+        torch.set_num_threads(2)
+        assert "FusedChain" not in str(chain(batch.x, [RELU], given).grad_fn)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_second_derivative_is_refused_not_wrong(store: GraphStore) -> None:
+    batch = store.batch(np.arange(5))
+    h, given = batch.x.clone().requires_grad_(), parameters([batch.x.size(1), 4], [RELU])
+    out = FusedChain.apply(h, [RELU], [None], False, *given)
+    (first,) = torch.autograd.grad(out.square().sum(), h, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+def test_two_gradients_of_one_chain_are_the_same(store: GraphStore) -> None:
+    batch = store.batch(np.arange(20))
+    given = parameters([batch.x.size(1), 6, 3], [RELU, RELU])
+    out = FusedChain.apply(batch.x, [RELU, RELU], [None, neighbours(batch)], True, *given)
+    assert out.dim() == 1
+    twice = [torch.autograd.grad(out.sum(), given, retain_graph=True) for _ in range(2)]
+    torch.testing.assert_close(*twice, rtol=0, atol=0)
