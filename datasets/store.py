@@ -157,8 +157,15 @@ class GraphStore:
             node = nodes(graphs, ptr, self.node_ptr) if node is None else node
             coloured = colours.of(node) if colours else None
             x = coloured.rows() if coloured else self._features.index_select(0, self._tensor(node))
-        arrays = (ptr, a_ptr, column, value, self.y[graphs])
-        return GraphBatch(x, *map(self._tensor, arrays))._replace(colours=coloured)
+        return GraphBatch(
+            x=x,
+            ptr=self._tensor(ptr),
+            a_ptr=self._tensor(a_ptr),
+            a_column=self._tensor(column),
+            a_value=self._tensor(value),
+            y=self._tensor(self.y[graphs]),
+            colours=coloured,
+        )
 
     def _permuted(
         self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.exponential import exp_sums
+from permlab.readouts.loops.exponential import exp_sums
 from permlab.readouts.products import product
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.exponential import exp_sums
 from permlab.readouts.gaussian import weigh
+from permlab.readouts.loops.exponential import exp_sums
 from permlab.readouts.products import outer, product
 
 CANCELLED = 0.05  # what is left of the terms' sizes

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from permlab.readouts.gemm import outer as _outer
-from permlab.readouts.gemm import times
-from permlab.readouts.vectors import AVAILABLE
+from permlab.readouts.loops.gemm import outer as _outer
+from permlab.readouts.loops.gemm import times
+from permlab.readouts.loops.vectors import AVAILABLE
 
 NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless they are the rows of the product
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.lexicographic import lexicographic, lexicographic_keys
-from permlab.readouts.network import put_back, sort_descending
-from permlab.readouts.padding import pad, unpad
+from permlab.readouts.loops.lexicographic import lexicographic, lexicographic_keys
+from permlab.readouts.loops.network import put_back, sort_descending
+from permlab.readouts.loops.padding import pad, unpad
 
 
 def segment_ids(ptr: Tensor) -> Tensor:

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
-from permlab.readouts.attention import attend, attend_back, spread
 from permlab.readouts.base import Readout
-from permlab.readouts.cell import advance, retreat
 from permlab.readouts.checks import check_size
+from permlab.readouts.loops.attention import attend, attend_back, spread
+from permlab.readouts.loops.cell import advance, retreat
 from permlab.readouts.products import on_cpu, outer, product
 from permlab.readouts.segments import segment_ids
 

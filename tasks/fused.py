@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from permlab.readouts.bags import bags
 from permlab.readouts.compiled import compiled
-from permlab.readouts.gemm import outer, times
-from permlab.readouts.vectors import floats
+from permlab.readouts.loops.bags import bags
+from permlab.readouts.loops.gemm import outer, times
+from permlab.readouts.loops.vectors import floats
 from permlab.tasks.hop import Hop
 
 _FLOAT = 4  # bytes

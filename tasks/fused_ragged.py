@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.gemm import outer, times
-from permlab.readouts.padding import pad, unpad
-from permlab.readouts.vectors import floats
+from permlab.readouts.loops.gemm import outer, times
+from permlab.readouts.loops.padding import pad, unpad
+from permlab.readouts.loops.vectors import floats
 from permlab.tasks.fused import row_sum
 
 

@@ -107,7 +107,8 @@ def chain(
     A alone. `flat` gives [m · q].
     """
     steps = [None] * len(layers) if steps is None else steps
-    kind = FusedChain if fast(h) and all(layer.activation in ("relu", "none") for layer in layers) else _Chain
+    fused = fast(h) and all(layer.activation in ("relu", "none") for layer in layers)
+    kind = FusedChain if fused and all(each.is_contiguous() for each in parameters) else _Chain
     out: Tensor = kind.apply(h.contiguous(), layers, steps, flat, *parameters)
     return out
 

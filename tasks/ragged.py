@@ -8,23 +8,24 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.padding import pad, unpad
+from permlab.readouts.loops.padding import pad, unpad
 from permlab.readouts.products import fast
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.fused_ragged import FusedRagged
 from permlab.tasks.layer import Layer, activate, chain
 
-# Channels a row at the most → the first block's positions, and by how much each is longer than the one before.
-_BLOCKS = ((3, 32, 1.5), (float("inf"), 16, 1.25))
+# Channels a row at the most → the first block's positions, by how much each is longer than the one before, and by how
+# many positions at least.
+_BLOCKS = ((3, 32, 1.5, 4), (float("inf"), 12, 1.15, 3))
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
     """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls: narrow rows take longer blocks."""
-    edge, growth = next((first, growth) for most, first, growth in _BLOCKS if row_channels <= most)
+    edge, growth, least = next(block[1:] for block in _BLOCKS if row_channels <= block[0])
     edges = [0]
-    while edge + 3 < max_nodes:
+    while edge + least - 1 < max_nodes:
         edges.append(edge)
-        edge = max(edge + 4, int(edge * growth) // 4 * 4)
+        edge = max(edge + least, int(edge * growth) // least * least)
     return [*edges, max_nodes]
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from permlab.readouts.loops.vectors import AVAILABLE
 from permlab.readouts.products import fast, outer, product
-from permlab.readouts.vectors import AVAILABLE
 
 
 @pytest.fixture(params=[1, 2])

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from permlab.readouts.network import sort_descending
+from permlab.readouts.loops.network import sort_descending
 from permlab.readouts.segments import (
     descending_order,
     flat_padded,

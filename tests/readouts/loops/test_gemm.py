@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from permlab.readouts.gemm import outer, times
+from permlab.readouts.loops.gemm import outer, times
 
 sizes = st.sampled_from([1, 2, 3, 4, 5, 7, 12, 15, 16, 17, 29, 31, 47, 48, 50, 52, 53, 63, 64, 65, 100, 131, 150])
 

@@ -7,7 +7,7 @@ import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.vectors import (
+from permlab.readouts.loops.vectors import (
     LANES,
     NUMBER,
     ROW,

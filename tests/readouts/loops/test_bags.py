@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from permlab.readouts.bags import bags, sum_rows
+from permlab.readouts.loops.bags import bags, sum_rows
 
 
 def address(array: np.ndarray | None) -> int:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from permlab.readouts.cell import advance, retreat
+from permlab.readouts.loops.cell import advance, retreat
 
 
 @pytest.mark.parametrize("d", [1, 3, 16, 50, 100])

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from permlab.readouts.bags import sum_rows
 from permlab.readouts.compiled import compiled
-from permlab.readouts.exponential import softmax
-from permlab.readouts.gemm import times
-from permlab.readouts.vectors import (
+from permlab.readouts.loops.bags import sum_rows
+from permlab.readouts.loops.exponential import softmax
+from permlab.readouts.loops.gemm import times
+from permlab.readouts.loops.vectors import (
     FLOAT,
     LANES,
     ROW,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from permlab.readouts.exponential import exp_sums, softmax
+from permlab.readouts.loops.exponential import exp_sums, softmax
 
 
 @pytest.mark.parametrize("q", [1, 4, 16, 50, 100, 200])

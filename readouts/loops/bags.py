@@ -6,8 +6,8 @@ import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.gemm import lowest, through
-from permlab.readouts.vectors import (
+from permlab.readouts.loops.gemm import lowest, through
+from permlab.readouts.loops.vectors import (
     INDEX,
     LANES,
     NUMBER,
