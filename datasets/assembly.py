@@ -117,6 +117,8 @@ def assemble_permuted(
         first, start, size = node_ptr[graphs[b]], ptr[b], ptr[b + 1] - ptr[b]
         for i in range(size):
             old = orders[row[b], begin[b] + i]
+            if not 0 <= old < size:
+                raise ValueError("an order of another graph")
             position[start + old] = start + i
             node[start + i] = first + old
         for i in range(start, start + size):

@@ -31,7 +31,7 @@ class GraphStore:
         self.folder, self.manifest, self.device = folder, manifest, torch.device(device)
 
     def to(self, device: torch.device | str) -> "GraphStore":
-        """The same data set with its features and the values of Â on another device, whole."""
+        """The same data set with its features on another device, whole."""
         return self if torch.device(device) == self.device else GraphStore(self.folder, self.manifest, device)
 
     @classmethod
@@ -138,7 +138,10 @@ class GraphStore:
             raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
         except ValueError:
             raise self._damaged() from None
-        if permutation_seed is not None or colours is not None:  # whole graphs are read ahead by the machine
+        if len(self.az) + 1 != len(self.a_ptr) or len(self.a_value) != len(self.a_column):
+            raise self._damaged()
+        host = self.device.type == "cpu"
+        if host and (permutation_seed is not None or colours is not None):  # whole graphs are read ahead by the machine
             rows = self.az.reshape(-1) if colours is None else colours.second
             touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, rows)
         flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
@@ -151,7 +154,7 @@ class GraphStore:
                 node, a_ptr, column, value = assemble_permuted(*flat, *permuted)
         except ValueError:
             raise self._damaged() from None
-        if node is None and colours is None and self.device.type == "cpu":
+        if node is None and colours is None and host:
             coloured, x = None, torch.from_numpy(features(graphs, ptr, self.node_ptr, self.az))
         else:
             node = nodes(graphs, ptr, self.node_ptr) if node is None else node
@@ -181,7 +184,9 @@ class GraphStore:
 
     def _damaged(self) -> CacheBroken:
         hint = rebuild_hint(self.manifest.name)
-        return CacheBroken(f"{self.folder}: node_ptr.npy, a_ptr.npy or a_column.npy is damaged; {hint}")
+        return CacheBroken(
+            f"{self.folder}: node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy is damaged; {hint}"
+        )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(array)

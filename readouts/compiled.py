@@ -1,4 +1,4 @@
-"""Loops over flat arrays as machine code: numba, behind one file.
+"""Loops over flat arrays as machine code, by numba.
 
 A loop is compiled when it is first called, in about a second, and kept for the processes to come. `readouts` and
 `datasets` import nothing of each other: `datasets/compiled.py` is a link to this file.
@@ -6,11 +6,21 @@ A loop is compiled when it is first called, in about a second, and kept for the 
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 from numba import njit
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@cache
+def _sources() -> tuple[tuple[str, int, int], ...]:
+    """When each file was changed that may hold a loop: one calls another, and what is kept of it contains the other."""
+    files = [file for part in ("readouts", "datasets", "tasks") for file in (_ROOT / part).rglob("*.py")]
+    return tuple(sorted((file.name, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in files))
 
 
 class _Kept:
@@ -53,5 +63,7 @@ def compiled(loop: Callable[..., Any] | None = None, *, any_order: bool = False)
         dispatcher: Any = njit(cache=True, **options)(loop)
     except RuntimeError:
         return njit(**options)(loop)
-    dispatcher._cache = _Kept(dispatcher._cache)
+    kept = dispatcher._cache
+    kept._cache_file._source_stamp = (kept._cache_file._source_stamp, _sources())
+    dispatcher._cache = _Kept(kept)
     return dispatcher

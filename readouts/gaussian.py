@@ -69,13 +69,14 @@ class GaussianSums(torch.autograd.Function):
         _lengths(x.numpy(), scale, normalise, factor, minus)
         values, out = product(x, f), torch.empty(len(bounds) - 1, len(constant))
         exp_sums(values.numpy(), bounds, factor, minus, constant.numpy(), out.numpy())
-        ctx.kept = x, bounds, f, scale, normalise, factor, values.numpy()
+        ctx.save_for_backward(x)
+        ctx.kept = bounds, f, scale, normalise, factor, values.numpy()
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-        x, bounds, f, scale, normalise, factor, values = ctx.kept
+        (x,), (bounds, f, scale, normalise, factor, values) = ctx.saved_tensors, ctx.kept
         weighed = torch.empty(values.shape)
         weigh(values, factor, grad.contiguous().numpy(), bounds, weighed.numpy())
         grad_x = product(weighed, f.T)

@@ -93,16 +93,17 @@ class FactoredGaussianSums(torch.autograd.Function):
         v, g = torch.mm(layer, factors), torch.mv(weight, bias)
         s = product(p, torch.mm(weight, weight.T), g)
         factor, minus = np.empty((2, len(p)), dtype=np.float32)
-        _lengths(p.numpy(), s.numpy(), g.numpy(), weight.detach().numpy(), bias.detach().numpy(), scale, factor, minus)
+        _lengths(p.numpy(), s.numpy(), g.numpy(), weight.numpy(), bias.numpy(), scale, factor, minus)
         values, out = product(p, v[:-1], v[-1]), torch.empty(len(bounds) - 1, len(constant))
         exp_sums(values.numpy(), bounds, factor, minus, constant.numpy(), out.numpy())
-        ctx.kept = p, s, layer, factors, v, bounds, factor, values.numpy()
+        ctx.save_for_backward(p)
+        ctx.kept = s, layer, factors, v, bounds, factor, values.numpy()
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        p, s, layer, factors, v, bounds, factor, values = ctx.kept
+        (p,), (s, layer, factors, v, bounds, factor, values) = ctx.saved_tensors, ctx.kept
         grad_z, grad_p = torch.empty(values.shape), torch.empty_like(p)
         weigh(values, factor, grad.contiguous().numpy(), bounds, grad_z.numpy())
         grad_pv = product(grad_z, v.T)

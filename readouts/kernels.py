@@ -104,7 +104,7 @@ class GaussianKernels(_KernelSum):
 
     def _constants(self) -> tuple[Tensor, Tensor, float]:
         """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""
-        state = (self.centres.data_ptr(), self.centres._version)
+        state = (id(self.centres), self.centres._version, self.sigma)
         if self._kept is None or self._kept[0] != state:
             centres, scale = self.centres.float(), 1 / self.sigma**2
             self._kept = state, ((2 * scale * centres.T).contiguous(), -scale * centres.square().sum(1), scale)

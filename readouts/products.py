@@ -24,25 +24,17 @@ def fast(*tensors: Tensor) -> bool:
     return AVAILABLE and torch.get_num_threads() == 1 and on_cpu(*tensors)
 
 
-def product(a: Tensor, b: Tensor, bias: Tensor | None = None, relu: bool = False, gate: Tensor | None = None) -> Tensor:
-    """a b + bias, [n, p] × [p, q] + [q]; with `relu` what is negative is made 0, with a gate [n, q] what is not
-    positive there.
-    """
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """a b + bias, [n, p] × [p, q] + [q]."""
     n, (p, q) = len(a), b.shape
     if n and p and q and fast(a, b):
-        a, out = a.contiguous(), a.new_empty(n, q)
-        strides = b.stride()
-        gate = None if gate is None else gate.contiguous()
-        optional = (_address(bias), q, relu, _address(gate), 0)
-        times(a.data_ptr(), p, n, p, b.data_ptr(), *strides, *optional, out.data_ptr(), q)
+        a, out, below = a.contiguous(), a.new_empty(n, q), 0 if bias is None else bias.data_ptr()
+        times(a.data_ptr(), p, n, p, b.data_ptr(), *b.stride(), below, q, 0, 0, 0, out.data_ptr(), q)
         return out
-    if 1 < q < NARROW:
-        out = transposed(torch.mm(b.T, a.T))
-        out = out if bias is None else out.add_(bias)
-    else:
-        out = torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
-    out = out.relu_() if relu else out
-    return out if gate is None else shut(out, gate)
+    if not 1 < q < NARROW:
+        return torch.mm(a, b) if bias is None else torch.addmm(bias, a, b)
+    out = transposed(torch.mm(b.T, a.T))
+    return out if bias is None else out.add_(bias)
 
 
 def outer(a: Tensor, g: Tensor) -> Tensor:
@@ -55,17 +47,8 @@ def outer(a: Tensor, g: Tensor) -> Tensor:
     return torch.mm(g.T, a).T if q < NARROW else torch.mm(a.T, g)
 
 
-def shut(grad: Tensor, gate: Tensor) -> Tensor:
-    """In place: 0 where the gate is not positive."""
-    return torch.ops.aten.threshold_backward.grad_input(grad, gate, 0, grad_input=grad)
-
-
 def transposed(x: Tensor) -> Tensor:
     """xᵀ, copied: [n, k] → [k, n]."""
     if x.device.type == "cpu" and min(x.shape) < 32 and not torch.is_grad_enabled():  # NumPy takes half the time
         return torch.from_numpy(np.ascontiguousarray(x.numpy().T))
     return x.T.contiguous()
-
-
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()

@@ -57,13 +57,14 @@ class _Set2Set(torch.autograd.Function):
             saved.append((star, gates.numpy(), before, slope, q, query, attention, mean))
             whole = product(mean, w_and_b[0]).addcmul_(full, w_and_b[1]) if w_and_b else mean
             star = torch.cat([torch.from_numpy(q).expand(graphs, d), whole], 1)
-        ctx.kept, ctx.saved = (rows, bounds, weight, full, w_and_b), saved
+        ctx.save_for_backward(x, *w_and_b)
+        ctx.kept, ctx.saved = (rows, bounds, weight, full), saved
         return star
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, bounds, weight, full, w_and_b = ctx.kept
+        (_, *w_and_b), (rows, bounds, weight, full) = ctx.saved_tensors, ctx.kept
         (n, width), graphs, d, steps = rows.shape, len(bounds) - 1, weight.size(1) // 2, len(ctx.saved)
         grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), torch.empty(graphs * (steps - 1), 4 * d)
         tables, factors = (np.empty(shape, dtype=np.float32) for shape in ((graphs, 2 * steps, width), (n, 2 * steps)))

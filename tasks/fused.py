@@ -1,4 +1,4 @@
-"""A chain of layers as one compiled call each way: between its steps there is no Python, and no fresh memory.
+"""A chain of layers as one compiled call each way: between its steps there is no Python.
 
 The same numbers as `layer.py`'s steps, but for rounding. For ReLU and linear layers in single precision on one core.
 """
@@ -43,24 +43,24 @@ _NO_STEP = (0,) * 13
 
 @compiled
 def _forward(plan: np.ndarray) -> None:
+    none = np.int64(0)  # a literal 0 would have every loop compiled again
     for layer in plan:
         n, m, p, q, relu, bias = (layer[_ROWS_IN], layer[_ROWS_OUT], layer[_P], layer[_Q], layer[_RELU], layer[_BIAS])
         weight, w_row, w_column = layer[_WEIGHT], 1 if layer[_LINEAR] else q, p if layer[_LINEAR] else 1
         source, middle, out = layer[_INPUT], layer[_MIDDLE], layer[_OUTPUT]
         ptr, column, value = layer[_FORTH], layer[_FORTH + 1], layer[_FORTH + 2]
         if not weight:
-            bags(source, p, ptr, m, column, value, 0, 0, 0, out)
+            bags(source, p, ptr, m, column, value, none, none, none, out)
             continue
-        once = 0 if layer[_SIZES] else bias
-        now = 0 if layer[_SIZES] else relu
-        if middle and layer[_FIRST]:
-            times(source, p, n, p, weight, w_row, w_column, 0, q, 0, 0, 0, middle, q)
-            bags(middle, q, ptr, m, column, value, once, now, 0, out)
+        once, now = (none, none) if layer[_SIZES] else (bias, relu)
+        if ptr and layer[_FIRST]:
+            times(source, p, n, p, weight, w_row, w_column, none, q, none, none, none, middle, q)
+            bags(middle, q, ptr, m, column, value, once, now, none, out)
         else:
-            if middle:
-                bags(source, p, ptr, m, column, value, 0, 0, 0, middle)
+            if ptr:
+                bags(source, p, ptr, m, column, value, none, none, none, middle)
                 source = middle
-            times(source, p, m, p, weight, w_row, w_column, once, q, now, 0, 0, out, q)
+            times(source, p, m, p, weight, w_row, w_column, once, q, now, none, none, out, q)
         if layer[_SIZES]:
             _add_often(floats(out, m * q), floats(layer[_SIZES], m), floats(bias, q), relu)
 
@@ -95,7 +95,7 @@ def _shut(grad: int, gate: int, count: int, out: int) -> None:
     """So many floats, or 0 where the gate is not positive."""
     source, gates, result = floats(grad, count), floats(gate, count), floats(out, count)
     for i in range(count):
-        result[i] = source[i] if gates[i] > 0 else np.float32(0)
+        result[i] = np.float32(0) if gates[i] <= 0 else source[i]  # what is no number lets through
 
 
 @compiled
@@ -105,19 +105,19 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     What is made on the way goes to two rooms in turn. The gradient of the chain's input is left out if it has no place
     (0).
     """
-    grad, turn = given, 0
+    grad, turn, none = given, 0, np.int64(0)
     if plan[-1, _RELU]:
         _shut(grad, plan[-1, _OUTPUT], plan[-1, _ROWS_OUT] * plan[-1, _Q], rooms[0])
         grad, turn = rooms[0], 1
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
         p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
-        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else 0
+        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else none
         if layer[_WEIGHT]:
             row_sum(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
         for hop in range(hops if layer[_FIRST] else 0):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
-            bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
+            bags(grad, q, ptr, rows, column, value, none, none, none, rooms[turn])
             grad, turn = rooms[turn], 1 - turn
         source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
         if layer[_LINEAR]:
@@ -130,13 +130,14 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
         if layer[_WEIGHT]:
             w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
             to = grad_input if i == 0 and not hops else rooms[turn]
-            times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, 0, p, 0, 0 if hops else gate, 0, to, p)
+            at_once = none if hops else gate
+            times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, none, p, none, at_once, none, to, p)
             grad, turn = to, 1 - turn
         for hop in range(hops):
             ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
             last = hop + 1 == hops
             to = grad_input if i == 0 and last else rooms[turn]
-            bags(grad, p, ptr, rows, column, value, 0, 0, gate if last else 0, to)
+            bags(grad, p, ptr, rows, column, value, none, none, gate if last else none, to)
             grad, turn = to, 1 - turn
 
 
@@ -147,11 +148,14 @@ class _Plan(NamedTuple):
 
 
 def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> tuple[_Plan, Tensor]:
-    rows, room, widest, shapes = h.shape[0], 0, 0, []
+    (rows, width), room, widest, shapes = h.shape, 0, 0, []
     for layer, step, weight in zip(layers, steps, parameters[::2], strict=False):
         p, q = weight.shape
         if layer.linear:
             p, q = q, p
+        if p != width:
+            raise ValueError(f"a layer takes {p} columns, but is given {width}")
+        width = q
         out_rows = rows if step is None else step.forth.ptr.shape[0] - 1
         first = step is not None and rows * q < out_rows * p
         middle = 0 if step is None else _lines(rows * q if first else out_rows * p)
@@ -159,8 +163,7 @@ def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> t
         room += middle + _lines(out_rows * q)
         widest, rows = max(widest, max(rows, out_rows) * max(p, q)), out_rows
     if len(steps) > len(layers):
-        p = q if layers else h.shape[1]
-        q, out_rows = p, steps[-1].forth.ptr.shape[0] - 1
+        p, q, out_rows = width, width, steps[-1].forth.ptr.shape[0] - 1
         shapes.append((rows, out_rows, p, q, False, False, False, room, room))
         widest, rows = max(widest, max(rows, out_rows) * p), out_rows
     memory, out = h.new_empty(shapes[-1][-1]), h.new_empty(rows, q)
@@ -195,15 +198,14 @@ class FusedChain(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
         plan, out = _plan(h, layers, steps, parameters)
         _forward(plan.rows)
-        ctx.save_for_backward(out)
-        ctx.plan, ctx.kept = plan, (h, steps, parameters)  # the plan tells where they lie
+        ctx.save_for_backward(out, h, *parameters)
+        ctx.plan, ctx.steps = plan, steps  # the plan tells where all of these lie
         return out.view(-1) if flat else out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (h, _, parameters), plan, grad = ctx.kept, ctx.plan, grad.contiguous()
-        _ = ctx.saved_tensors  # raises if the output was changed
+        (_, h, *parameters), plan, grad = ctx.saved_tensors, ctx.plan, grad.contiguous()
         gradients = [torch.empty_like(each) for each in parameters]
         memory = h.new_empty(2 * plan.widest)
         rooms = np.array([memory.data_ptr(), memory.data_ptr() + _FLOAT * plan.widest])

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 from permlab.readouts.compiled import compiled
 from permlab.readouts.loops.gemm import outer, times
 from permlab.readouts.loops.padding import pad, unpad
-from permlab.readouts.loops.vectors import floats
+from permlab.readouts.loops.vectors import address, floats
 from permlab.tasks.fused import row_sum
 
 
@@ -45,17 +45,19 @@ def _forward(
 ) -> None:
     """`padded` [blocks' rows, k] is filled. The product is W times the padded rows as columns: short graphs are few."""
     k, (graphs, width) = rows.shape[1], out.shape
-    w_row = edges[-1] * k
+    w_row, none, one = edges[-1] * k, np.int64(0), np.int64(1)
     columns, constant = np.empty((width, graphs), dtype=np.float32), floats(bias, width)
     for i in range(width):
         columns[i] = constant[i]
-    to = np.int64(columns.ctypes.data)
+    to = address(columns)
     for block in range(len(reach)):
         m, low, high = reach[block], edges[block], edges[block + 1]
+        if m == 0:
+            break
         here, terms = padded[start[block] : start[block + 1]], (high - low) * k
         pad(rows, ptr, order[:m], low, high, here)
-        source = np.int64(here.ctypes.data)
-        times(weight + 4 * low * k, w_row, width, terms, source, 1, terms, 0, m, 0, 0, 1, to, graphs)
+        source = address(here)
+        times(weight + 4 * low * k, w_row, width, terms, source, one, terms, none, m, none, none, one, to, graphs)
     for place in range(graphs):
         row = out[order[place]]
         for i in range(width):
@@ -81,40 +83,26 @@ def _backward(
 ) -> None:
     """`sorted_grad` is room for one more gradient."""
     k, (graphs, width) = padded.shape[1], grad.shape
-    w_row, room = edges[-1] * k, 0
+    w_row, room, none, one = edges[-1] * k, 0, np.int64(0), np.int64(1)
     for place in range(graphs):
         given, made, gate = grad[order[place]], sorted_grad[place], out[order[place]]
         for i in range(width):
-            made[i] = given[i] if not relu or gate[i] > 0 else np.float32(0)
+            made[i] = np.float32(0) if relu and gate[i] <= 0 else given[i]
     for block in range(len(reach)):
         room = max(room, reach[block] * (edges[block + 1] - edges[block]))
-    memory, source = np.empty(room * k, dtype=np.float32), np.int64(sorted_grad.ctypes.data)
-    row_sum(source, graphs, width, 0, grad_bias)
-    to = np.int64(grad_weight.ctypes.data)
+    memory, source = np.empty(room * k, dtype=np.float32), address(sorted_grad)
+    row_sum(source, graphs, width, none, grad_bias)
+    to = address(grad_weight)
     for block in range(len(reach)):
         m, low, high = reach[block], edges[block], edges[block + 1]
         here, terms = padded[start[block] : start[block + 1]], (high - low) * k
         if m == 0:
             grad_weight[:, low * k :] = 0
             break
-        outer(source, m, width, np.int64(here.ctypes.data), terms, to + 4 * low * k, w_row)
+        outer(source, m, width, address(here), terms, to + 4 * low * k, w_row)
         made = memory[: m * terms].reshape((m, terms))
-        times(
-            source,
-            width,
-            m,
-            width,
-            weight + 4 * low * k,
-            w_row,
-            1,
-            0,
-            terms,
-            0,
-            0,
-            0,
-            np.int64(made.ctypes.data),
-            terms,
-        )
+        right, there = weight + 4 * low * k, address(made)
+        times(source, width, m, width, right, w_row, one, none, terms, none, none, none, there, terms)
         unpad(made, ptr, order[:m], low, high, grad_rows)
 
 

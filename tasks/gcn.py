@@ -48,13 +48,18 @@ class GCN(nn.Module):
         activations = [*[activation] * (layers - 1), last_activation]
         self.layers = [Layer(each) for each in activations]
         self.last_activation, self.dropout = last_activation, dropout
-        # W, b of the first layer, W, b of the second, …: to look them up one by one takes as long as a small product.
-        self._flat = [parameter for pair in zip(self.weights, self.biases, strict=True) for parameter in pair]
+
+    @property
+    def _flat(self) -> list[Tensor]:
+        """W, b of the first layer, W, b of the second, … To ask the lists themselves takes ten times as long."""
+        pairs = zip(self.weights._parameters.values(), self.biases._parameters.values(), strict=True)
+        return [parameter for pair in pairs for parameter in pair if parameter is not None]
 
     @property
     def last(self) -> tuple[Tensor, Tensor]:
         """The last layer's weight [hidden, d] and bias [d]."""
-        return self._flat[-2], self._flat[-1]
+        flat = self._flat
+        return flat[-2], flat[-1]
 
     @property
     def linear_end(self) -> bool:

@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 def neighbours(batch: GraphBatch) -> Step:
     """Â of a batch, which is symmetric."""
-    whole = Hop(batch.a_ptr, batch.a_column, batch.a_value)
+    whole = Hop(batch.a_ptr.int(), batch.a_column.int(), batch.a_value)
     return Step(whole, (whole,))
 
 
@@ -55,8 +55,9 @@ def sums(batch: GraphBatch, weighted: bool) -> Step:
         ptr, rows, ids, sizes, columns = (torch.from_numpy(array) for array in arrays)
     else:
         ptr, ids, sizes = batch.ptr, segment_ids(batch.ptr), batch.ptr.diff().to(batch.a_value.dtype)
-        rows = torch.arange(len(ids) + 1, device=ids.device)
-        columns = neighbours(batch).forth(batch.a_value.new_ones(len(batch.x), 1))[:, 0]
+        rows, columns = torch.arange(len(ids) + 1, device=ids.device), None
+        if weighted:
+            columns = neighbours(batch).forth(batch.a_value.new_ones(len(batch.x), 1))[:, 0]
     weights = columns if weighted else None
     return Step(Hop(ptr, rows[:-1], weights), (Hop(rows, ids, weights),), sizes)
 

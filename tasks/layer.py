@@ -107,7 +107,7 @@ def chain(
     A alone. `flat` gives [m · q].
     """
     steps = [None] * len(layers) if steps is None else steps
-    fused = fast(h) and all(layer.activation in ("relu", "none") for layer in layers)
+    fused = fast(h, *parameters) and all(layer.activation in ("relu", "none") for layer in layers)
     kind = FusedChain if fused and all(each.is_contiguous() for each in parameters) else _Chain
     out: Tensor = kind.apply(h.contiguous(), layers, steps, flat, *parameters)
     return out

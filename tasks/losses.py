@@ -40,7 +40,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """The mean over all graphs, of logits [G] and classes 0 and 1 [G]."""
-    if logits.device.type == "cpu" and len(logits) and torch.is_grad_enabled():
+    if logits.device.type == "cpu" and logits.shape == y.shape and len(logits) and torch.is_grad_enabled():
         loss: Tensor = _CrossEntropy.apply(logits, y)
         return loss
     return functional.binary_cross_entropy_with_logits(logits, y)

@@ -30,11 +30,11 @@ class Head(nn.Module):
         self.layers = [*[Layer(activation, linear=True)] * layers, Layer(linear=True)]
         self.activation, self.dropout = activation, dropout
 
-        modules = [self.first, *self.inner, self.last]
-        self._flat = [parameter for module in modules for parameter in (module.weight, module.bias)]
+        self._dense = [self.first, *self.inner, self.last]
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
-        z, layers, parameters = pooled, self.layers, self._flat
+        z, layers = pooled, self.layers
+        parameters = [parameter for module in self._dense for parameter in (module.weight, module.bias)]
         if isinstance(self.first, RaggedLinear):
             if self.first.dense_for(pooled):
                 z = flat_padded(pooled, ptr, self.first.max_nodes)

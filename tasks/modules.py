@@ -72,6 +72,7 @@ class GraphTask(pl.LightningModule):
             loss.backward()
             optimizer.step()
             self._losses.append((loss.detach(), len(batch.y)))
+            del loss  # with it goes what the tape keeps, and the next step may take its place
 
     def on_train_epoch_end(self) -> None:  # after the callbacks', which may read the loss
         self.resume_loss(0.0, 0)

@@ -42,7 +42,7 @@ class _RaggedProduct(torch.autograd.Function):
         bounds, k = ptr.numpy(), rows.size(1)
         sizes = np.diff(bounds)
         order = np.argsort(-sizes, kind="stable")
-        past = np.searchsorted(-sizes[order], -np.array(layer.edges[:-1])).tolist()  # graphs with more rows than that
+        past = np.searchsorted(-sizes[order], -layer.edge_array[:-1]).tolist()  # graphs with more rows than that
         blocks = [(lo, hi, m) for lo, hi, m in zip(layer.edges[:-1], layer.edges[1:], past, strict=True) if m]
         padded, source = rows.new_empty(sum(m * (hi - lo) for lo, hi, m in blocks), k), rows.contiguous().numpy()
         out = bias.expand(len(order), -1).clone()
@@ -96,7 +96,10 @@ class RaggedLinear(nn.Linear):
             return chain(padded, [Layer(activation, linear=True)], [self.weight, self.bias])
         if ptr.numel() > 1 and (largest := int(ptr.diff().max())) > self.max_nodes:
             raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {self.max_nodes}")
-        if fast(rows) and activation in ("relu", "none"):
+        if rows.size(1) * self.max_nodes != self.in_features:
+            channels = self.in_features // self.max_nodes
+            raise ReadoutError(f"rows have {rows.size(1)} channels; this layer takes {channels}")
+        if fast(rows, self.weight) and activation in ("relu", "none"):
             fused: Tensor = FusedRagged.apply(rows, self.weight, self.bias, ptr, self, activation == "relu")
             return fused
         return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
@@ -114,10 +117,11 @@ class RaggedLinear(nn.Linear):
     def gradient_memory(self) -> Tensor:
         """Room for a gradient of the weight: the same at every step, as fresh memory costs as much as the product.
 
-        While the weight holds a gradient, to which this one will be added, it is fresh all the same.
+        While the gradient before is in use, as that of the weight, to which this one will be added, or anywhere else,
+        it is fresh all the same.
         """
-        if self.weight.grad is not None:
-            return torch.empty_like(self.weight)
-        if self._memory is None or self._memory.dtype != self.weight.dtype or self._memory.device != self.weight.device:
-            self._memory = torch.empty_like(self.weight, requires_grad=False)
-        return self._memory.detach()
+        memory = self._memory
+        if memory is None or memory.dtype != self.weight.dtype or memory.device != self.weight.device:
+            memory = self._memory = torch.empty_like(self.weight, requires_grad=False)
+        alone = torch._C._storage_Use_Count(memory.untyped_storage()._cdata) <= 2  # the layer, and who asks
+        return memory.detach() if alone else torch.empty_like(self.weight)

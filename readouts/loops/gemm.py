@@ -90,9 +90,9 @@ def lowest(builder: ir.IRBuilder, values: list[Any], relu: Any) -> list[Any]:
 
 
 def through(builder: ir.IRBuilder, values: list[Any], gates: list[Any]) -> list[Any]:
-    """The values where the gates are positive, 0 elsewhere."""
+    """The values where the gates are positive, or no numbers; 0 elsewhere."""
     none = [ir.Constant(value.type, [0.0] * value.type.count) for value in values]
-    opens = [builder.fcmp_ordered(">", gate, zero) for gate, zero in zip(gates, none, strict=True)]
+    opens = [builder.fcmp_unordered(">", gate, zero) for gate, zero in zip(gates, none, strict=True)]
     return [builder.select(*each) for each in zip(opens, values, none, strict=True)]
 
 

@@ -3,12 +3,7 @@
 import numpy as np
 
 from permlab.readouts.compiled import compiled
-
-
-@compiled
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    for i in range(len(source)):  # of two slices: vectorised, as neither wraps around
-        target[i] = source[i]
+from permlab.readouts.loops.vectors import copy
 
 
 @compiled
@@ -19,7 +14,7 @@ def pad(rows: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: i
     for place in range(len(graphs)):
         first = ptr[graphs[place]] + low
         last = max(min(ptr[graphs[place] + 1], first + high - low), first)
-        _copy(flat[k * first : k * last], blocks[place])
+        copy(flat[k * first : k * last], blocks[place])
         blocks[place][k * (last - first) :] = 0
 
 
@@ -31,4 +26,4 @@ def unpad(padded: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, hig
     for place in range(len(graphs)):
         first = ptr[graphs[place]] + low
         last = max(min(ptr[graphs[place] + 1], first + high - low), first)
-        _copy(blocks[place][: k * (last - first)], flat[k * first : k * last])
+        copy(blocks[place][: k * (last - first)], flat[k * first : k * last])

@@ -29,7 +29,6 @@ class Row:
     def __init__(self, builder: ir.IRBuilder, shape: tuple[int, int], valid: Any) -> None:
         self.builder, self.shape, self.count = builder, shape, sum(shape)
         self.kinds = [ir.VectorType(FLOAT, lanes) for lanes in [LANES] * shape[0] + [TAIL] * shape[1]]
-        self.width = index(LANES * shape[0] + TAIL * shape[1])
         last = self.kinds[-1]
         numbers = ir.VectorType(INDEX, last.count)
         lanes = ir.Constant(numbers, list(range(last.count)))

@@ -107,7 +107,7 @@ def test_damaged_bounds_are_found_before_they_are_followed(store: GraphStore, ar
     graph = 1
     changed[store.node_ptr[graph] if array == "a_ptr" else graph] = value
     setattr(broken, array, changed)
-    with pytest.raises(CacheBroken, match="a_column.npy is damaged; rebuild it with: permlab data build"):
+    with pytest.raises(CacheBroken, match="az.npy is damaged; rebuild it with: permlab data build"):
         broken.batch(np.array([graph]))
 
 

@@ -32,6 +32,25 @@ def test_a_loop_is_compiled_once_for_all_processes(tmp_path: Path) -> None:
     assert run(tmp_path) == "42\n" and run(tmp_path) == "42 1\n"
 
 
+def test_what_is_kept_is_of_no_use_once_another_file_of_loops_has_changed(tmp_path: Path) -> None:
+    """A loop contains the ones that it calls."""
+    package = tmp_path / "permlab"
+    for part in ("readouts", "datasets", "tasks"):
+        (package / part).mkdir(parents=True)
+    (package / "readouts" / "compiled.py").write_text(Path(compiled.__code__.co_filename).read_text())
+    (package / "tasks" / "other.py").touch()
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    (tmp_path / "loop.py").write_text(LOOP)
+
+    def again() -> str:
+        command = [sys.executable, str(tmp_path / "loop.py")]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert [again(), again()] == ["42\n", "42 1\n"]
+    (package / "tasks" / "other.py").write_text("changed = True")
+    assert [again(), again()] == ["42\n", "42 1\n"]
+
+
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, suffix: str, damage: bytes | None) -> None:

@@ -136,5 +136,7 @@ def test_new_kernel_vectors_replace_what_was_kept_of_the_old_ones() -> None:
     before = readout(x).detach()
     readout.load_state_dict(GaussianKernels(3, seed=1).state_dict())
     after = readout(x).detach()
+    readout.sigma = 2.0
+    torch.testing.assert_close(readout(x).detach(), GaussianKernels(3, sigma=2.0, seed=1)(x).detach())
     assert not torch.allclose(before, after)
     torch.testing.assert_close(after, GaussianKernels(3, seed=1)(x).detach())

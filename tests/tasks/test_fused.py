@@ -32,7 +32,8 @@ def same(h: Tensor, layers: list[Layer], steps: list[Step | None], given: list[T
         wanted = [*given, start] if wants_h else given
         found.append([out, *torch.autograd.grad((out * direction).sum(), wanted)])
     for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.detach().abs().max()) + 1e-6)
+        size = float(theirs.detach().abs().max()) if theirs.numel() else 0.0
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * size + 1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 3, 20, 50])
@@ -78,6 +79,40 @@ def test_which_one_is_taken(store: GraphStore) -> None:
         assert "FusedChain" not in str(chain(batch.x, [RELU], given).grad_fn)
     finally:
         torch.set_num_threads(before)
+
+
+def test_graphs_without_nodes(store: GraphStore) -> None:
+    batch = store.batch(np.arange(2))
+    none = batch._replace(
+        x=batch.x[:0], ptr=torch.zeros(3, dtype=torch.int64), a_ptr=batch.a_ptr[:1], a_column=batch.a_column[:0]
+    )._replace(a_value=batch.a_value[:0])
+    layers, whole = [RELU, RELU, LINEAR], neighbours(none)
+    given = parameters([batch.x.size(1), 6, 6, 3], layers)
+    same(none.x, layers, [None, whole, whole], given, True)
+    same(none.x, layers, [None, whole, sums(none, weighted=True)], given, False)
+    same(none.x, layers[:1], [sums(none, weighted=False)], given[:2], True)
+
+
+def test_what_does_not_fit_is_refused(store: GraphStore) -> None:
+    batch, before = store.batch(np.arange(3)), torch.get_num_threads()
+    weight, bias = parameters([batch.x.size(1) + 1, 4], [RELU])
+    torch.set_num_threads(1)
+    try:
+        with pytest.raises(ValueError, match=f"a layer takes {len(weight)} columns, but is given {len(weight) - 1}"):
+            chain(batch.x, [RELU], [weight, bias])
+        turned = torch.randn(4, batch.x.size(1)).T
+        torch.testing.assert_close(chain(batch.x, [LINEAR], [turned, bias]), batch.x @ turned + bias)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_change_before_the_gradient_is_noticed(store: GraphStore) -> None:
+    given = parameters([store.az.shape[1], 4], [RELU])
+    out = FusedChain.apply(store.batch(np.arange(3)).x, [RELU], [None], False, *given)
+    with torch.no_grad():
+        given[0].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
 
 
 def test_a_second_derivative_is_refused_not_wrong(store: GraphStore) -> None:

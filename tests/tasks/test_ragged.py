@@ -79,6 +79,22 @@ def test_gradients_add_up_and_none_is_left_of_the_step_before() -> None:
     assert layer.weight.grad.data_ptr() == kept  # not copied either
 
 
+def test_two_gradients_at_once_do_not_share_their_memory() -> None:
+    torch.manual_seed(0)
+    ptr, rows = torch.tensor([0, 150]), [torch.randn(150, 2) for _ in range(2)]
+    for dtype in (torch.float32, torch.float64):
+        layer, given = RaggedLinear(2, 150, 3).to(dtype), [each.to(dtype) for each in rows]
+        apart = [torch.autograd.grad(layer(each, ptr).sum(), layer.weight)[0] for each in given]
+        sum(layer(each, ptr).sum() for each in given).backward()
+        torch.testing.assert_close(layer.weight.grad, apart[0] + apart[1])
+        assert not torch.equal(*apart)
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(ReadoutError, match="rows have 3 channels; this layer takes 2"):
+        RaggedLinear(2, 150, 3)(torch.ones(4, 3), torch.tensor([0, 4]))
+
+
 def test_a_graph_that_does_not_fit_is_refused() -> None:
     for max_nodes in (5, 150):  # one block, and more than one
         layer, size = RaggedLinear(2, max_nodes, 3), max_nodes + 1
