@@ -117,7 +117,9 @@ def show(result: dict[str, Any]) -> None:
     print_table(limit)
     out.print(
         "MFLOP a step: products of matrices, padding left out, from shapes; a GEMM reaches "
-        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nMB a step: traffic if nothing stayed in a cache; a copy reaches "
+        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nWhat is worked out before the last layer need "
+        "not be done behind it: a share may pass 100 %.\n"
+        "MB a step: traffic if nothing stayed in a cache; a copy reaches "
         f"{machine['copy_gb_s']:.1f} GB/s.\nΔ loss: at the same weights, relative; PyG sorts ties in another way.",
         markup=False,
     )
