@@ -9,20 +9,21 @@ from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
 from permlab.readouts.loops.exponential import exp_sums
-from permlab.readouts.products import product
+from permlab.readouts.loops.gemm import times
+from permlab.readouts.loops.rows import add_multiples, dots_of_both
+from permlab.readouts.loops.vectors import address
+from permlab.readouts.products import fast, product
 
 
-@compiled(any_order=True)
+@compiled
 def _lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, minus: np.ndarray) -> None:
     """1/‖x‖ and scale · ‖u‖² of every row u = x/‖x‖; a zero row is divided by 1, as are all without `normalise`."""
-    for k in range(len(x)):
-        square = np.float32(0)
-        for c in range(x.shape[1]):
-            square += x[k, c] * x[k, c]
-        if normalise and square > 0:
-            factor[k], minus[k] = np.float32(1) / np.sqrt(square), scale
-        else:
-            factor[k], minus[k] = np.float32(1), scale * square
+    dots_of_both(address(x), x.shape[1], len(x), address(x), address(factor))
+    for k in range(len(x)):  # without a branch, so that it goes by vectors
+        square = factor[k]
+        counts = normalise & (square > 0)
+        factor[k] = np.float32(1) / np.sqrt(square if counts else np.float32(1))
+        minus[k] = scale if counts else scale * square
 
 
 @compiled
@@ -41,18 +42,53 @@ def _straighten(
     x: np.ndarray, weighed: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, grad_x: np.ndarray
 ) -> None:
     """What ‖u‖² and the scaling to length 1 add to the gradient of x."""
-    for k in range(len(x)):
-        row, given, total = grad_x[k], x[k], np.float32(0)
-        if normalise:  # what is along x does not count; a zero row is none
-            for c in range(len(row)):
-                total += given[c] * row[c]
-            total *= -factor[k] * factor[k]
-        else:
-            for c in range(weighed.shape[1]):
-                total += weighed[k, c]
-            total *= -2 * scale
-        for c in range(len(row)):
-            row[c] += total * given[c]
+    total = np.empty(len(x), dtype=np.float32)
+    if normalise:  # what is along x does not count; a zero row is none
+        dots_of_both(address(x), x.shape[1], len(x), address(grad_x), address(total))
+        for k in range(len(x)):
+            total[k] *= -factor[k] * factor[k]
+    else:
+        for k in range(len(x)):
+            total[k] = -2 * scale * weighed[k].sum()
+    add_multiples(address(x), x.shape[1], len(x), address(total), address(grad_x))
+    total[:1] = 0  # it is there until now
+
+
+@compiled
+def _forward(
+    x: np.ndarray,
+    ptr: np.ndarray,
+    f: np.ndarray,
+    constant: np.ndarray,
+    scale: float,
+    normalise: bool,
+    factor: np.ndarray,
+    values: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Kernels [n, m] go to `values`, their sums to `out` [B, m], 1/‖x‖ to `factor` [n]."""
+    (d, m), none, one, minus = f.shape, np.int64(0), np.int64(1), np.empty_like(factor)
+    _lengths(x, scale, normalise, factor, minus)
+    times(address(x), d, len(x), d, address(f), m, one, none, m, none, none, none, address(values), m)
+    exp_sums(values, ptr, factor, minus, constant, out)
+
+
+@compiled
+def _backward(
+    x: np.ndarray,
+    ptr: np.ndarray,
+    f: np.ndarray,
+    scale: float,
+    normalise: bool,
+    factor: np.ndarray,
+    values: np.ndarray,
+    grad: np.ndarray,
+    grad_x: np.ndarray,
+) -> None:
+    (d, m), none, one, weighed = f.shape, np.int64(0), np.int64(1), np.empty_like(values)
+    weigh(values, factor, grad, ptr, weighed)
+    times(address(weighed), m, len(x), m, address(f), one, m, none, d, none, none, none, address(grad_x), d)
+    _straighten(x, weighed, scale, normalise, factor, grad_x)
 
 
 class GaussianSums(torch.autograd.Function):
@@ -65,20 +101,31 @@ class GaussianSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor, f: Tensor, constant: Tensor, scale: float, normalise: bool) -> Tensor:
         x, bounds = x.contiguous(), ptr.numpy()
-        factor, minus = np.empty((2, len(x)), dtype=np.float32)
-        _lengths(x.numpy(), scale, normalise, factor, minus)
-        values, out = product(x, f), torch.empty(len(bounds) - 1, len(constant))
-        exp_sums(values.numpy(), bounds, factor, minus, constant.numpy(), out.numpy())
+        factor, out = np.empty(len(x), dtype=np.float32), torch.empty(len(bounds) - 1, len(constant))
+        if fast(x):
+            values = np.empty((len(x), len(constant)), dtype=np.float32)
+            given = (x.numpy(), bounds, f.numpy(), constant.numpy(), scale, normalise)
+            _forward(*given, factor, values, out.numpy())
+        else:
+            minus = np.empty_like(factor)
+            _lengths(x.numpy(), scale, normalise, factor, minus)
+            values = torch.mm(x, f).numpy()
+            exp_sums(values, bounds, factor, minus, constant.numpy(), out.numpy())
         ctx.save_for_backward(x)
-        ctx.kept = bounds, f, scale, normalise, factor, values.numpy()
+        ctx.kept = bounds, f, scale, normalise, factor, values
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         (x,), (bounds, f, scale, normalise, factor, values) = ctx.saved_tensors, ctx.kept
-        weighed = torch.empty(values.shape)
-        weigh(values, factor, grad.contiguous().numpy(), bounds, weighed.numpy())
-        grad_x = product(weighed, f.T)
-        _straighten(x.numpy(), weighed.numpy(), scale, normalise, factor, grad_x.numpy())
+        rows, given = x.numpy(), grad.contiguous().numpy()
+        if fast(x):
+            grad_x = torch.empty_like(x)
+            _backward(rows, bounds, f.numpy(), scale, normalise, factor, values, given, grad_x.numpy())
+        else:
+            weighed = torch.empty(values.shape)
+            weigh(values, factor, given, bounds, weighed.numpy())
+            grad_x = product(weighed, f.T)
+            _straighten(rows, weighed.numpy(), scale, normalise, factor, grad_x.numpy())
         return grad_x, None, None, None, None, None

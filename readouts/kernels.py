@@ -16,6 +16,7 @@ from permlab.readouts.gaussian_factors import FactoredGaussianSums
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.products import on_cpu
 from permlab.readouts.segments import segment_sum
+from permlab.readouts.tape import apply
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -99,8 +100,7 @@ class GaussianKernels(_KernelSum):
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
         if not torch.is_grad_enabled() or not on_cpu(x):
             return super().total(x, ptr)
-        sums: Tensor = GaussianSums.apply(x, ptr, *self._constants(), self.normalise)
-        return sums
+        return apply(GaussianSums, x, ptr, *self._constants(), self.normalise)
 
     def _constants(self) -> tuple[Tensor, Tensor, float]:
         """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""
@@ -115,7 +115,7 @@ class GaussianKernels(_KernelSum):
         return self.normalise and on_cpu(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
 
     def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
-        total: Tensor = FactoredGaussianSums.apply(p, weight, bias, ptr, *self._constants())
+        total = apply(FactoredGaussianSums, p, weight, bias, ptr, *self._constants())
         return self._averaged(total, ptr)
 
 

@@ -14,6 +14,7 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.loops.lexicographic import lexicographic, lexicographic_keys
 from permlab.readouts.loops.network import put_back, sort_descending
 from permlab.readouts.loops.padding import pad, unpad
+from permlab.readouts.tape import apply
 
 
 def segment_ids(ptr: Tensor) -> Tensor:
@@ -63,8 +64,7 @@ def segment_sum(x: Tensor, ptr: Tensor, weights: Tensor | None = None) -> Tensor
     sums are in double precision: graphs whose sums are equal then tie, in whatever order their nodes come.
     """
     if torch.is_grad_enabled() or x.device.type == "mps":
-        total: Tensor = _SegmentSum.apply(x, ptr, weights)
-        return total
+        return apply(_SegmentSum, x, ptr, weights)
     wide = x.double() if weights is None else x.double() * weights[:, None]
     return torch.segment_reduce(wide, "sum", offsets=ptr, unsafe=True, initial=0.0).to(x.dtype)
 
@@ -91,8 +91,7 @@ def flat_padded(rows: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     if graphs and (largest := int(ptr.diff().max())) > max_nodes:
         raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {max_nodes}")
     if rows.dtype == torch.float32 and rows.device.type == "cpu":
-        padded: Tensor = _FlatPadded.apply(rows, ptr, max_nodes)
-        return padded
+        return apply(_FlatPadded, rows, ptr, max_nodes)
     shift = torch.arange(0, graphs * max_nodes, max_nodes, device=ptr.device)[:graphs] - ptr[:-1]
     slot = torch.arange(rows.size(0), device=rows.device) + _repeat(shift, ptr.diff())
     return rows.new_zeros(graphs * max_nodes, k).index_copy(0, slot, rows).view(graphs, max_nodes * k)
@@ -118,8 +117,7 @@ class _SortRows(torch.autograd.Function):
 def sort_rows(x: Tensor, ptr: Tensor, with_sum: bool = False) -> Tensor:
     """↓X of every graph, or with its sum ↓[X | X1]: x [n, k] → [n, k] or [n, k + 1], each column descending."""
     if x.dtype == torch.float32 and x.device.type == "cpu":
-        out: Tensor = _SortRows.apply(x, ptr, with_sum)
-        return out
+        return apply(_SortRows, x, ptr, with_sum)
     columns = torch.cat([x, x.sum(1, keepdim=True)], 1) if with_sum else x
     return columns.gather(0, descending_order(columns.detach(), ptr))
 
@@ -146,8 +144,7 @@ class _Rearranged(torch.autograd.Function):
 
 def rearranged(x: Tensor, order: Tensor) -> Tensor:
     """x[order] for a permutation [n] of the rows of x [n, k]: its gradient is the rows put back, not added up."""
-    rows: Tensor = _Rearranged.apply(x, order)
-    return rows
+    return apply(_Rearranged, x, order)
 
 
 def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:

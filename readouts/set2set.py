@@ -14,6 +14,7 @@ from permlab.readouts.loops.attention import attend, attend_back, spread
 from permlab.readouts.loops.cell import advance, retreat
 from permlab.readouts.products import on_cpu, outer, product
 from permlab.readouts.segments import segment_ids
+from permlab.readouts.tape import apply
 
 
 class _Set2Set(torch.autograd.Function):
@@ -139,5 +140,4 @@ class Set2Set(Readout):
     def _compiled(self, x: Tensor, ptr: Tensor, *w_and_b: Tensor) -> Tensor:
         lstm: Any = self.set2set.lstm
         weights = (lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        q_star: Tensor = _Set2Set.apply(x, ptr, self.set2set.processing_steps, *weights, *w_and_b)
-        return q_star
+        return apply(_Set2Set, x, ptr, self.set2set.processing_steps, *weights, *w_and_b)

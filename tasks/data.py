@@ -127,13 +127,12 @@ class GraphData(pl.LightningDataModule):
         seeds = self._seeds(epoch + 1) if self.fresh_permutations else None
         for step in steps:
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
-            graphs, copy = train[item % len(train)], item // len(train)
             if not self.permutations:
-                batch = self.store.batch(graphs, colours=self._colours)
+                batch = self.store.batch(train[item], colours=self._colours)
             elif seeds is not None:
-                batch = self.store.batch(graphs, seeds[copy], colours=self._colours)
+                batch = self.store.batch(train[item % len(train)], seeds[item // len(train)], colours=self._colours)
             else:
-                batch = self.store.batch(graphs, copy, self._orders, self._colours)
+                batch = self.store.batch(train[item % len(train)], item // len(train), self._orders, self._colours)
             yield batch._replace(step=step)
 
     def _seeds(self, drawn_in: int) -> np.ndarray:

@@ -4,7 +4,7 @@ The same numbers as `layer.py`'s steps, but for rounding. For ReLU and linear la
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from permlab.readouts.compiled import compiled
 from permlab.readouts.loops.bags import bags
 from permlab.readouts.loops.gemm import outer, times
-from permlab.readouts.loops.vectors import floats
+from permlab.readouts.loops.vectors import address, floats
 from permlab.tasks.hop import Hop
 
 _FLOAT = 4  # bytes
@@ -38,13 +38,47 @@ _LINE = 16  # floats: where memory is laid out, everything begins at a cache lin
     _FORTH,  # A: ptr, column, value
     _BACK,  # Aᵀ as a product of one matrix or two: how many, and of the first and the last ptr, column, value, rows
 ) = (*range(13), 13, 16)
-_NO_STEP = (0,) * 13
+_COLUMNS = 25
+_SUMMED = 64  # rows
+_NO_STEP = (0,) * 14
 
 
 @compiled
-def _forward(plan: np.ndarray) -> None:
+def _lay_out(layers: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
+    """A plan for n rows that begin at `source`, room for what is made on the way, what is made, the widest matrix."""
+    plan, room, widest, count = np.empty((len(layers), _COLUMNS), dtype=np.int64), 0, 0, len(layers)
+    for i in range(count):
+        row, step = plan[i], steps[i]
+        p, q, row[_RELU], row[_LINEAR], row[_WEIGHT], row[_BIAS] = layers[i]
+        there, sizes, row[_FORTH:] = step[0], step[1], step[2:]
+        m = there if row[_FORTH] else n
+        row[_ROWS_IN], row[_ROWS_OUT], row[_P], row[_Q], row[_SIZES] = n, m, p, q, sizes
+        row[_FIRST] = row[_FORTH] and row[_WEIGHT] and n * q < m * p
+        row[_MIDDLE] = room
+        if row[_FORTH] and row[_WEIGHT]:
+            room += _lines(n * q if row[_FIRST] else m * p)
+        row[_OUTPUT] = room
+        room += _lines(m * q)
+        widest, n = max(widest, max(n, m) * max(p, q)), m
+    memory, out = np.empty(plan[-1, _OUTPUT], dtype=np.float32), np.empty((n, plan[-1, _Q]), dtype=np.float32)
+    for i in range(count):
+        row = plan[i]
+        row[_INPUT], row[_MIDDLE] = source, address(memory) + _FLOAT * row[_MIDDLE]
+        source = address(memory) + _FLOAT * row[_OUTPUT] if i + 1 < count else address(out)
+        row[_OUTPUT] = source
+    return plan, memory, out, _lines(widest)
+
+
+@compiled
+def _lines(count: int) -> int:
+    return -(-count // _LINE) * _LINE
+
+
+@compiled
+def _forward(layers: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
+    laid = _lay_out(layers, steps, n, source)
     none = np.int64(0)  # a literal 0 would have every loop compiled again
-    for layer in plan:
+    for layer in laid[0]:
         n, m, p, q, relu, bias = (layer[_ROWS_IN], layer[_ROWS_OUT], layer[_P], layer[_Q], layer[_RELU], layer[_BIAS])
         weight, w_row, w_column = layer[_WEIGHT], 1 if layer[_LINEAR] else q, p if layer[_LINEAR] else 1
         source, middle, out = layer[_INPUT], layer[_MIDDLE], layer[_OUTPUT]
@@ -63,6 +97,7 @@ def _forward(plan: np.ndarray) -> None:
             times(source, p, m, p, weight, w_row, w_column, once, q, now, none, none, out, q)
         if layer[_SIZES]:
             _add_often(floats(out, m * q), floats(layer[_SIZES], m), floats(bias, q), relu)
+    return laid
 
 
 @compiled
@@ -77,17 +112,15 @@ def _add_often(z: np.ndarray, sizes: np.ndarray, bias: np.ndarray, relu: int) ->
 
 @compiled
 def row_sum(grad: int, rows: int, q: int, sizes: int, out: int) -> None:
-    """The sum of so many rows of q floats, each taken as often as `sizes` says, or once."""
-    source, total, often = floats(grad, rows * q), floats(out, q), floats(sizes, rows if sizes else 0)
-    total[:] = 0
-    for start in range(0, rows, 64):
-        part = np.zeros(q, dtype=np.float32)
-        for i in range(start, min(start + 64, rows)):
-            row, factor = source[i * q : (i + 1) * q], often[i] if sizes else np.float32(1)
-            for c in range(q):
-                part[c] += factor * row[c]
-        for c in range(q):
-            total[c] += part[c]
+    """The sum of so many rows of q floats, each taken as often as `sizes` says, or once; of every 64 first."""
+    count, none = -(-rows // _SUMMED), np.int64(0)
+    bounds, parts = np.empty(count + 2, dtype=np.int32), np.empty(count * q, dtype=np.float32)
+    for part in range(count + 1):
+        bounds[part] = min(part * _SUMMED, rows)
+    bags(grad, q, address(bounds), count, none, sizes, none, none, none, address(parts))
+    bounds[0], bounds[1] = 0, count
+    bags(address(parts), q, address(bounds), np.int64(1), none, none, none, none, none, out)
+    parts[:1], bounds[:1] = 0, 0  # they are there until now
 
 
 @compiled
@@ -99,12 +132,14 @@ def _shut(grad: int, gate: int, count: int, out: int) -> None:
 
 
 @compiled
-def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, rooms: np.ndarray) -> None:
+def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, widest: int) -> None:
     """`grads` [2 · layers]: where the gradients of weights and biases go.
 
-    What is made on the way goes to two rooms in turn. The gradient of the chain's input is left out if it has no place
-    (0).
+    What is made on the way goes to two rooms in turn, each as large as the widest matrix. The gradient of the chain's
+    input is left out if it has no place (0).
     """
+    memory = np.empty(2 * widest, dtype=np.float32)
+    rooms = (address(memory), address(memory) + _FLOAT * widest)
     grad, turn, none = given, 0, np.int64(0)
     if plan[-1, _RELU]:
         _shut(grad, plan[-1, _OUTPUT], plan[-1, _ROWS_OUT] * plan[-1, _Q], rooms[0])
@@ -125,7 +160,7 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
         elif layer[_WEIGHT]:
             outer(source, rows, p, grad, q, grads[2 * i], q)
         if i == 0 and not grad_input:
-            return
+            break
         hops = 0 if layer[_FIRST] else hops
         if layer[_WEIGHT]:
             w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
@@ -139,56 +174,43 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
             to = grad_input if i == 0 and last else rooms[turn]
             bags(grad, p, ptr, rows, column, value, none, none, gate if last else none, to)
             grad, turn = to, 1 - turn
+    memory[:1] = 0  # it is there until now
 
 
-class _Plan(NamedTuple):
-    rows: np.ndarray  # a row a layer
-    memory: Tensor  # what is made on the way
-    widest: int  # floats of the largest matrix
+def _described(layers: Any, parameters: Sequence[Tensor], width: int, count: int) -> np.ndarray:
+    """[count, 6]: p, q, whether σ is ReLU, whether the weight is kept as [q, p], where weight and bias lie.
 
-
-def _plan(h: Tensor, layers: Any, steps: Any, parameters: Sequence[Tensor]) -> tuple[_Plan, Tensor]:
-    (rows, width), room, widest, shapes = h.shape, 0, 0, []
-    for layer, step, weight in zip(layers, steps, parameters[::2], strict=False):
-        p, q = weight.shape
-        if layer.linear:
-            p, q = q, p
+    Behind the layers there may be products with A alone.
+    """
+    found = []
+    for i, (activation, linear) in enumerate(layers):
+        weight, bias = parameters[2 * i], parameters[2 * i + 1]
+        p, q = weight.shape[::-1] if linear else weight.shape
         if p != width:
             raise ValueError(f"a layer takes {p} columns, but is given {width}")
+        found.append((p, q, activation == "relu", linear, weight.data_ptr(), bias.data_ptr()))
         width = q
-        out_rows = rows if step is None else step.forth.ptr.shape[0] - 1
-        first = step is not None and rows * q < out_rows * p
-        middle = 0 if step is None else _lines(rows * q if first else out_rows * p)
-        shapes.append((rows, out_rows, p, q, first, layer.activation == "relu", layer.linear, room, room + middle))
-        room += middle + _lines(out_rows * q)
-        widest, rows = max(widest, max(rows, out_rows) * max(p, q)), out_rows
-    if len(steps) > len(layers):
-        p, q, out_rows = width, width, steps[-1].forth.ptr.shape[0] - 1
-        shapes.append((rows, out_rows, p, q, False, False, False, room, room))
-        widest, rows = max(widest, max(rows, out_rows) * p), out_rows
-    memory, out = h.new_empty(shapes[-1][-1]), h.new_empty(rows, q)
-    base, source, last, plan = memory.data_ptr(), h.data_ptr(), out.data_ptr(), []
-    for i, (*shape, middle, made) in enumerate(shapes):
-        result, step = base + _FLOAT * made if i + 1 < len(shapes) else last, steps[i]
-        own = (each.data_ptr() for each in parameters[2 * i : 2 * i + 2]) if i < len(layers) else (0, 0)
-        row = [*shape, *own, source]
+    return np.array(found + [(width, width, 0, 0, 0, 0)] * (count - len(found)), dtype=np.int64)
+
+
+def _addresses(steps: Any) -> np.ndarray:
+    """[steps, 14]: the rows that a step makes, its sizes, A, and Aᵀ as `_BACK` has it."""
+    found: list[Any] = []
+    for i, step in enumerate(steps):
         if step is None:
-            row += (0, result, *_NO_STEP)
+            found.append(_NO_STEP)
+        elif i and step is steps[i - 1]:
+            found.append(found[-1])
         else:
-            back = [(*_addresses(hop), hop.ptr.shape[0] - 1) for hop in step.back]
+            forth, back = _hop(step.forth), [_hop(hop) for hop in step.back]
             sizes = 0 if step.sizes is None else step.sizes.data_ptr()
-            row += (base + _FLOAT * middle, result, sizes, *_addresses(step.forth), len(back), *back[0], *back[-1])
-        plan.append(row)
-        source = result
-    return _Plan(np.array(plan), memory, _lines(widest)), out
+            found.append((forth[-1], sizes, *forth[:-1], len(back), *back[0], *back[-1]))
+    return np.array(found, dtype=np.int64)
 
 
-def _addresses(hop: Hop) -> tuple[int, int, int]:
-    return hop.ptr.data_ptr(), hop.column.data_ptr(), 0 if hop.value is None else hop.value.data_ptr()
-
-
-def _lines(count: int) -> int:
-    return -(-count // _LINE) * _LINE
+def _hop(hop: Hop) -> tuple[int, int, int, int]:
+    ptr, column, value = hop
+    return ptr.data_ptr(), column.data_ptr(), 0 if value is None else value.data_ptr(), ptr.shape[0] - 1
 
 
 class FusedChain(torch.autograd.Function):
@@ -196,20 +218,20 @@ class FusedChain(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
-        plan, out = _plan(h, layers, steps, parameters)
-        _forward(plan.rows)
+        n, width = h.shape
+        described = _described(layers, parameters, width, len(steps))
+        plan, memory, made, widest = _forward(described, _addresses(steps), n, h.data_ptr())
+        out = torch.from_numpy(made)
         ctx.save_for_backward(out, h, *parameters)
-        ctx.plan, ctx.steps = plan, steps  # the plan tells where all of these lie
+        ctx.plan, ctx.widest, ctx.kept = plan, widest, (memory, steps)  # the plan tells where all of these lie
         return out.view(-1) if flat else out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        (_, h, *parameters), plan, grad = ctx.saved_tensors, ctx.plan, grad.contiguous()
+        (_, h, *parameters), grad = ctx.saved_tensors, grad.contiguous()
         gradients = [torch.empty_like(each) for each in parameters]
-        memory = h.new_empty(2 * plan.widest)
-        rooms = np.array([memory.data_ptr(), memory.data_ptr() + _FLOAT * plan.widest])
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
         places = np.array([each.data_ptr() for each in gradients], dtype=np.int64)
-        _backward(plan.rows, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), rooms)
+        _backward(ctx.plan, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), ctx.widest)
         return grad_h, None, None, None, *gradients

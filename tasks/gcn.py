@@ -48,18 +48,13 @@ class GCN(nn.Module):
         activations = [*[activation] * (layers - 1), last_activation]
         self.layers = [Layer(each) for each in activations]
         self.last_activation, self.dropout = last_activation, dropout
-
-    @property
-    def _flat(self) -> list[Tensor]:
-        """W, b of the first layer, W, b of the second, … To ask the lists themselves takes ten times as long."""
-        pairs = zip(self.weights._parameters.values(), self.biases._parameters.values(), strict=True)
-        return [parameter for pair in pairs for parameter in pair if parameter is not None]
+        # W, b of the first layer, W, b of the second, …: to ask the lists at every step takes ten times as long.
+        self._flat: list[Tensor] = [each for pair in zip(self.weights, self.biases, strict=True) for each in pair]
 
     @property
     def last(self) -> tuple[Tensor, Tensor]:
         """The last layer's weight [hidden, d] and bias [d]."""
-        flat = self._flat
-        return flat[-2], flat[-1]
+        return self._flat[-2], self._flat[-1]
 
     @property
     def linear_end(self) -> bool:

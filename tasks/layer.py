@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from permlab.readouts.products import NARROW, fast, product
+from permlab.readouts.tape import apply
 from permlab.tasks.fused import FusedChain
 from permlab.tasks.hop import Step, through
 
@@ -109,8 +110,7 @@ def chain(
     steps = [None] * len(layers) if steps is None else steps
     fused = fast(h, *parameters) and all(layer.activation in ("relu", "none") for layer in layers)
     kind = FusedChain if fused and all(each.is_contiguous() for each in parameters) else _Chain
-    out: Tensor = kind.apply(h.contiguous(), layers, steps, flat, *parameters)
-    return out
+    return apply(kind, h.contiguous(), layers, steps, flat, *parameters)
 
 
 def activate(z: Tensor, activation: str) -> Tensor:

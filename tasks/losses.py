@@ -1,4 +1,4 @@
-"""The mean binary cross entropy with its gradient, in one pass: torch's takes a dozen calls for a batch of graphs."""
+"""The losses with their gradients, in one pass each: torch takes a dozen calls for a batch of graphs."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from permlab.readouts.compiled import compiled
+from permlab.readouts.tape import apply
 
 
 @compiled
@@ -23,24 +24,48 @@ def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np
     loss[()] = total / len(logits)
 
 
-class _CrossEntropy(torch.autograd.Function):
+@compiled
+def _squared_error(predictions: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
+    """Σ (z − y)² / G."""
+    total = 0.0
+    for i in range(len(predictions)):
+        difference = np.float64(predictions[i]) - np.float64(y[i])
+        total += difference * difference
+        grad[i] = 2 * difference / len(predictions)
+    loss[()] = total / len(predictions)
+
+
+class _Loss(torch.autograd.Function):
+    """What `loop` makes of predictions and targets [G]; no gradient for the targets."""
+
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, y: Tensor) -> Tensor:
-        grad, loss = torch.empty_like(logits), logits.new_empty(())
-        _cross_entropy(logits.numpy(), y.numpy(), grad.numpy(), loss.numpy())
+    def forward(ctx: Any, predictions: Tensor, y: Tensor, loop: Any) -> Tensor:
+        grad, loss = torch.empty_like(predictions), predictions.new_empty(())
+        loop(predictions.numpy(), y.numpy(), grad.numpy(), loss.numpy())
         ctx.save_for_backward(grad)
         return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (slope,) = ctx.saved_tensors
-        return slope if grad.item() == 1 else slope * grad, None
+        return slope if grad.item() == 1 else slope * grad, None, None
+
+
+def _at_once(predictions: Tensor, y: Tensor) -> bool:
+    fits = predictions.device.type == "cpu" and predictions.shape == y.shape and len(predictions) > 0
+    return fits and torch.is_grad_enabled()
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """The mean over all graphs, of logits [G] and classes 0 and 1 [G]."""
-    if logits.device.type == "cpu" and logits.shape == y.shape and len(logits) and torch.is_grad_enabled():
-        loss: Tensor = _CrossEntropy.apply(logits, y)
-        return loss
+    if _at_once(logits, y):
+        return apply(_Loss, logits, y, _cross_entropy)
     return functional.binary_cross_entropy_with_logits(logits, y)
+
+
+def squared_error(predictions: Tensor, y: Tensor) -> Tensor:
+    """The mean over all graphs, of predictions and targets [G]."""
+    if _at_once(predictions, y):
+        return apply(_Loss, predictions, y, _squared_error)
+    return functional.mse_loss(predictions, y)

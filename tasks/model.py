@@ -29,12 +29,11 @@ class Head(nn.Module):
         self.last = nn.Linear(hidden, 1)
         self.layers = [*[Layer(activation, linear=True)] * layers, Layer(linear=True)]
         self.activation, self.dropout = activation, dropout
-
-        self._dense = [self.first, *self.inner, self.last]
+        dense = [self.first, *self.inner, self.last]
+        self._flat: list[Tensor] = [parameter for layer in dense for parameter in (layer.weight, layer.bias)]
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
-        z, layers = pooled, self.layers
-        parameters = [parameter for module in self._dense for parameter in (module.weight, module.bias)]
+        z, layers, parameters = pooled, self.layers, self._flat
         if isinstance(self.first, RaggedLinear):
             if self.first.dense_for(pooled):
                 z = flat_padded(pooled, ptr, self.first.max_nodes)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
-from permlab.tasks.losses import cross_entropy
+from permlab.readouts.tape import Tape
+from permlab.tasks.losses import cross_entropy, squared_error
 from permlab.tasks.metrics import classification_metrics, regression_metrics
 from permlab.tasks.model import GraphModel
 from permlab.tasks.optimizer import LeanAdam
@@ -68,8 +68,9 @@ class GraphTask(pl.LightningModule):
             if self.noise_seed is not None:
                 torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
             optimizer.zero_grad()
-            loss = self.loss(self.model(batch), batch.y)
-            loss.backward()
+            with Tape() as tape:
+                loss = self.loss(self.model(batch), batch.y)
+            tape.backward(loss)
             optimizer.step()
             self._losses.append((loss.detach(), len(batch.y)))
             del loss  # with it goes what the tape keeps, and the next step may take its place
@@ -137,7 +138,7 @@ class GraphRegression(GraphTask):
     higher_is_better = False
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
-        return functional.mse_loss(predictions, y)
+        return squared_error(predictions, y)
 
     def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
         return regression_metrics(predictions, y)

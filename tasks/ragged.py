@@ -11,6 +11,7 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.loops.padding import pad, unpad
 from permlab.readouts.products import fast
 from permlab.readouts.segments import flat_padded
+from permlab.readouts.tape import apply
 from permlab.tasks.fused_ragged import FusedRagged
 from permlab.tasks.layer import Layer, activate, chain
 
@@ -100,9 +101,8 @@ class RaggedLinear(nn.Linear):
             channels = self.in_features // self.max_nodes
             raise ReadoutError(f"rows have {rows.size(1)} channels; this layer takes {channels}")
         if fast(rows, self.weight) and activation in ("relu", "none"):
-            fused: Tensor = FusedRagged.apply(rows, self.weight, self.bias, ptr, self, activation == "relu")
-            return fused
-        return activate(_RaggedProduct.apply(rows, self.weight, self.bias, ptr, self), activation)
+            return apply(FusedRagged, rows, self.weight, self.bias, ptr, self, activation == "relu")
+        return activate(apply(_RaggedProduct, rows, self.weight, self.bias, ptr, self), activation)
 
     def dense_for(self, rows: Tensor) -> bool:
         """Whether it is better to pad: for one block, and where products are cheap, but what happens between is not."""
