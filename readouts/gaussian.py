@@ -1,6 +1,6 @@
 """Sums of Gaussian kernels and their gradient: what lies around the two products, compiled."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,12 +55,12 @@ def _straighten(
 
 
 @compiled
-def _forward(
+def sums_forth(
     x: np.ndarray,
     ptr: np.ndarray,
     f: np.ndarray,
     constant: np.ndarray,
-    scale: float,
+    scale: np.ndarray,
     normalise: bool,
     factor: np.ndarray,
     values: np.ndarray,
@@ -68,64 +68,74 @@ def _forward(
 ) -> None:
     """Kernels [n, m] go to `values`, their sums to `out` [B, m], 1/‖x‖ to `factor` [n]."""
     (d, m), none, one, minus = f.shape, np.int64(0), np.int64(1), np.empty_like(factor)
-    _lengths(x, scale, normalise, factor, minus)
+    _lengths(x, scale[0], normalise, factor, minus)
     times(address(x), d, len(x), d, address(f), m, one, none, m, none, none, none, address(values), m)
     exp_sums(values, ptr, factor, minus, constant, out)
 
 
 @compiled
-def _backward(
+def sums_back(
     x: np.ndarray,
     ptr: np.ndarray,
     f: np.ndarray,
-    scale: float,
+    constant: np.ndarray,
+    scale: np.ndarray,
     normalise: bool,
     factor: np.ndarray,
     values: np.ndarray,
     grad: np.ndarray,
     grad_x: np.ndarray,
 ) -> None:
+    """The gradient of x [n, d] from that of the sums [B, m]."""
     (d, m), none, one, weighed = f.shape, np.int64(0), np.int64(1), np.empty_like(values)
     weigh(values, factor, grad, ptr, weighed)
     times(address(weighed), m, len(x), m, address(f), one, m, none, d, none, none, none, address(grad_x), d)
-    _straighten(x, weighed, scale, normalise, factor, grad_x)
+    _straighten(x, weighed, scale[0], normalise, factor, grad_x)
+
+
+class Gaussian(NamedTuple):
+    """X ↦ Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph, [n, d] → [B, m]; u_k is x_k, or x_k/‖x_k‖.
+
+    −‖u − a‖² = 2⟨u, a⟩ − ‖u‖² − ‖a‖².
+    """
+
+    ptr: Tensor  # [B + 1] int64
+    f: Tensor  # [d, m], 2Aᵀ/σ²
+    constant: Tensor  # [m], −‖a_j‖²/σ²
+    scale: Tensor  # [1], 1/σ²
+    normalise: bool
 
 
 class GaussianSums(torch.autograd.Function):
-    """Σ_k exp(−‖u_k − a_j‖²/σ²) over the rows of every graph: x [n, d] → [B, m].
-
-    −‖u − a‖² = 2⟨u, a⟩ − ‖u‖² − ‖a‖²: F = 2Aᵀ/σ² [d, m], the constant −‖a_j‖²/σ² [m], and the scale 1/σ² are given. u_k
-    is x_k, scaled to length 1 if asked. No gradient for A.
-    """
+    """A `Gaussian` of x [n, d]; no gradient for A."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor, f: Tensor, constant: Tensor, scale: float, normalise: bool) -> Tensor:
-        x, bounds = x.contiguous(), ptr.numpy()
-        factor, out = np.empty(len(x), dtype=np.float32), torch.empty(len(bounds) - 1, len(constant))
+    def forward(ctx: Any, x: Tensor, gaussian: Gaussian) -> Tensor:
+        x, (ptr, f, constant, scale, normalise) = x.contiguous(), gaussian
+        factor, out = np.empty(len(x), dtype=np.float32), torch.empty(len(ptr) - 1, len(constant))
+        given = (x.numpy(), ptr.numpy(), f.numpy(), constant.numpy(), scale.numpy(), normalise)
         if fast(x):
             values = np.empty((len(x), len(constant)), dtype=np.float32)
-            given = (x.numpy(), bounds, f.numpy(), constant.numpy(), scale, normalise)
-            _forward(*given, factor, values, out.numpy())
+            sums_forth(*given, factor, values, out.numpy())
         else:
-            minus = np.empty_like(factor)
-            _lengths(x.numpy(), scale, normalise, factor, minus)
-            values = torch.mm(x, f).numpy()
-            exp_sums(values, bounds, factor, minus, constant.numpy(), out.numpy())
+            minus, values = np.empty_like(factor), torch.mm(x, f).numpy()
+            _lengths(x.numpy(), scale.numpy()[0], normalise, factor, minus)
+            exp_sums(values, ptr.numpy(), factor, minus, constant.numpy(), out.numpy())
         ctx.save_for_backward(x)
-        ctx.kept = bounds, f, scale, normalise, factor, values
+        ctx.kept = given, factor, values
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None, None]:
-        (x,), (bounds, f, scale, normalise, factor, values) = ctx.saved_tensors, ctx.kept
-        rows, given = x.numpy(), grad.contiguous().numpy()
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (x,), (given, factor, values), slopes = ctx.saved_tensors, ctx.kept, grad.contiguous().numpy()
         if fast(x):
             grad_x = torch.empty_like(x)
-            _backward(rows, bounds, f.numpy(), scale, normalise, factor, values, given, grad_x.numpy())
+            sums_back(*given, factor, values, slopes, grad_x.numpy())
         else:
+            rows, ptr, f, _, scale, normalise = given
             weighed = torch.empty(values.shape)
-            weigh(values, factor, given, bounds, weighed.numpy())
-            grad_x = product(weighed, f.T)
-            _straighten(rows, weighed.numpy(), scale, normalise, factor, grad_x.numpy())
-        return grad_x, None, None, None, None, None
+            weigh(values, factor, slopes, ptr, weighed.numpy())
+            grad_x = product(weighed, torch.from_numpy(f).T)
+            _straighten(rows, weighed.numpy(), scale[0], normalise, factor, grad_x.numpy())
+        return grad_x, None

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.gaussian import weigh
+from permlab.readouts.gaussian import Gaussian, weigh
 from permlab.readouts.loops.exponential import exp_sums
 from permlab.readouts.products import outer, product
 
@@ -85,15 +85,14 @@ class FactoredGaussianSums(torch.autograd.Function):
     """`GaussianSums` of the rows of P W + 1bᵀ, scaled to length 1: p [n, h], weight [h, d], bias [d] → [B, m]."""
 
     @staticmethod
-    def forward(
-        ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor, factors: Tensor, constant: Tensor, scale: float
-    ) -> Tensor:
-        p, bounds = p.contiguous(), ptr.numpy()
+    def forward(ctx: Any, p: Tensor, weight: Tensor, bias: Tensor, gaussian: Gaussian) -> Tensor:
+        p, (ptr, factors, constant, scale, _) = p.contiguous(), gaussian
+        bounds = ptr.numpy()
         layer = torch.cat([weight, bias[None]])
         v, g = torch.mm(layer, factors), torch.mv(weight, bias)
         s = product(p, torch.mm(weight, weight.T), g)
         factor, minus = np.empty((2, len(p)), dtype=np.float32)
-        _lengths(p.numpy(), s.numpy(), g.numpy(), weight.numpy(), bias.numpy(), scale, factor, minus)
+        _lengths(p.numpy(), s.numpy(), g.numpy(), weight.numpy(), bias.numpy(), scale.numpy()[0], factor, minus)
         values, out = product(p, v[:-1], v[-1]), torch.empty(len(bounds) - 1, len(constant))
         exp_sums(values.numpy(), bounds, factor, minus, constant.numpy(), out.numpy())
         ctx.save_for_backward(p)
@@ -111,4 +110,4 @@ class FactoredGaussianSums(torch.autograd.Function):
         made = (each.numpy() for each in (grad_pv, grad_p, longer, scaled))
         _backward(p.numpy(), s.numpy(), factor, *made)
         grad_layer = torch.addmm(torch.mm(outer(longer, grad_z), factors.T), outer(longer, scaled), layer)
-        return grad_p, grad_layer[:-1], grad_layer[-1], None, None, None, None
+        return grad_p, grad_layer[:-1], grad_layer[-1], None

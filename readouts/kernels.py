@@ -11,7 +11,7 @@ from torch import Tensor
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.gaussian import GaussianSums
+from permlab.readouts.gaussian import Gaussian, GaussianSums
 from permlab.readouts.gaussian_factors import FactoredGaussianSums
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.products import on_cpu
@@ -87,7 +87,7 @@ class GaussianKernels(_KernelSum):
             raise ReadoutError(f"sigma is {sigma}; it must be positive")
         super().__init__(in_channels, kernels, mean)
         self.sigma, self.normalise = sigma, normalise
-        self._kept: tuple[Any, tuple[Tensor, Tensor, float]] | None = None
+        self._kept: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
         drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         self.register_buffer("centres", unit_rows(drawn))
 
@@ -100,14 +100,19 @@ class GaussianKernels(_KernelSum):
     def total(self, x: Tensor, ptr: Tensor) -> Tensor:
         if not torch.is_grad_enabled() or not on_cpu(x):
             return super().total(x, ptr)
-        return apply(GaussianSums, x, ptr, *self._constants(), self.normalise)
+        return apply(GaussianSums, x, self.gaussian(ptr))
 
-    def _constants(self) -> tuple[Tensor, Tensor, float]:
+    def gaussian(self, ptr: Tensor) -> Gaussian:
+        """What these kernels are for graphs with these bounds, the mean left out."""
+        return Gaussian(ptr, *self._constants(), self.normalise)
+
+    def _constants(self) -> tuple[Tensor, Tensor, Tensor]:
         """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""
         state = (id(self.centres), self.centres._version, self.sigma)
         if self._kept is None or self._kept[0] != state:
             centres, scale = self.centres.float(), 1 / self.sigma**2
-            self._kept = state, ((2 * scale * centres.T).contiguous(), -scale * centres.square().sum(1), scale)
+            factors, constant = (2 * scale * centres.T).contiguous(), -scale * centres.square().sum(1)
+            self._kept = state, (factors, constant, torch.tensor([scale], dtype=torch.float32))
         return self._kept[1]
 
     def takes_factors(self, weight: Tensor) -> bool:
@@ -115,7 +120,7 @@ class GaussianKernels(_KernelSum):
         return self.normalise and on_cpu(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
 
     def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
-        total = apply(FactoredGaussianSums, p, weight, bias, ptr, *self._constants())
+        total = apply(FactoredGaussianSums, p, weight, bias, self.gaussian(ptr))
         return self._averaged(total, ptr)
 
 

@@ -3,7 +3,6 @@
 The same numbers as `layer.py`'s steps, but for rounding. For ReLU and linear layers in single precision on one core.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,82 +11,56 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from permlab.readouts.compiled import compiled
+from permlab.readouts.gaussian import sums_back, sums_forth
 from permlab.readouts.loops.bags import bags
 from permlab.readouts.loops.gemm import outer, times
-from permlab.readouts.loops.vectors import address, floats
-from permlab.tasks.hop import Hop
+from permlab.readouts.loops.vectors import address, floats, integers
+from permlab.tasks.layout import (
+    BACK,
+    BIAS,
+    FIRST,
+    FLOAT,
+    FORTH,
+    INPUT,
+    KERNELS,
+    LINEAR,
+    MIDDLE,
+    OUTPUT,
+    RELU,
+    ROWS_IN,
+    ROWS_OUT,
+    SIZES,
+    WEIGHT,
+    P,
+    Q,
+    addresses,
+    described,
+    lay_out,
+    lines,
+)
+from permlab.tasks.losses import entropy, error
 
-_FLOAT = 4  # bytes
-_LINE = 16  # floats: where memory is laid out, everything begins at a cache line
-
-# What a row of a plan holds. Addresses are 0 where there is nothing.
-(
-    _ROWS_IN,  # n, of the layer's input
-    _ROWS_OUT,  # m
-    _P,  # the weight is [p, q]
-    _Q,
-    _FIRST,  # whether the product with the weight comes before that with A
-    _RELU,
-    _LINEAR,  # whether the weight is kept as [q, p]
-    _WEIGHT,  # none: a product with A alone, p = q
-    _BIAS,
-    _INPUT,  # [n, p]
-    _MIDDLE,  # A H [m, p], or H W [n, q] if that comes first; none without A
-    _OUTPUT,  # [m, q]
-    _SIZES,  # [m], how often the bias counts in every row
-    _FORTH,  # A: ptr, column, value
-    _BACK,  # Aᵀ as a product of one matrix or two: how many, and of the first and the last ptr, column, value, rows
-) = (*range(13), 13, 16)
-_COLUMNS = 25
 _SUMMED = 64  # rows
-_NO_STEP = (0,) * 14
 
 
 @compiled
-def _lay_out(layers: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
-    """A plan for n rows that begin at `source`, room for what is made on the way, what is made, the widest matrix."""
-    plan, room, widest, count = np.empty((len(layers), _COLUMNS), dtype=np.int64), 0, 0, len(layers)
-    for i in range(count):
-        row, step = plan[i], steps[i]
-        p, q, row[_RELU], row[_LINEAR], row[_WEIGHT], row[_BIAS] = layers[i]
-        there, sizes, row[_FORTH:] = step[0], step[1], step[2:]
-        m = there if row[_FORTH] else n
-        row[_ROWS_IN], row[_ROWS_OUT], row[_P], row[_Q], row[_SIZES] = n, m, p, q, sizes
-        row[_FIRST] = row[_FORTH] and row[_WEIGHT] and n * q < m * p
-        row[_MIDDLE] = room
-        if row[_FORTH] and row[_WEIGHT]:
-            room += _lines(n * q if row[_FIRST] else m * p)
-        row[_OUTPUT] = room
-        room += _lines(m * q)
-        widest, n = max(widest, max(n, m) * max(p, q)), m
-    memory, out = np.empty(plan[-1, _OUTPUT], dtype=np.float32), np.empty((n, plan[-1, _Q]), dtype=np.float32)
-    for i in range(count):
-        row = plan[i]
-        row[_INPUT], row[_MIDDLE] = source, address(memory) + _FLOAT * row[_MIDDLE]
-        source = address(memory) + _FLOAT * row[_OUTPUT] if i + 1 < count else address(out)
-        row[_OUTPUT] = source
-    return plan, memory, out, _lines(widest)
-
-
-@compiled
-def _lines(count: int) -> int:
-    return -(-count // _LINE) * _LINE
-
-
-@compiled
-def _forward(layers: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
-    laid = _lay_out(layers, steps, n, source)
+def _forward(links: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
+    """What `lay_out` gives, filled."""
+    laid = lay_out(links, steps, n, source)
     none = np.int64(0)  # a literal 0 would have every loop compiled again
     for layer in laid[0]:
-        n, m, p, q, relu, bias = (layer[_ROWS_IN], layer[_ROWS_OUT], layer[_P], layer[_Q], layer[_RELU], layer[_BIAS])
-        weight, w_row, w_column = layer[_WEIGHT], 1 if layer[_LINEAR] else q, p if layer[_LINEAR] else 1
-        source, middle, out = layer[_INPUT], layer[_MIDDLE], layer[_OUTPUT]
-        ptr, column, value = layer[_FORTH], layer[_FORTH + 1], layer[_FORTH + 2]
+        n, m, p, q, relu, bias = (layer[ROWS_IN], layer[ROWS_OUT], layer[P], layer[Q], layer[RELU], layer[BIAS])
+        weight, w_row, w_column = layer[WEIGHT], 1 if layer[LINEAR] else q, p if layer[LINEAR] else 1
+        source, middle, out = layer[INPUT], layer[MIDDLE], layer[OUTPUT]
+        ptr, column, value = layer[FORTH], layer[FORTH + 1], layer[FORTH + 2]
+        if layer[KERNELS]:
+            sums_forth(*_kernels(layer), floats(out, m * q).reshape((m, q)))
+            continue
         if not weight:
             bags(source, p, ptr, m, column, value, none, none, none, out)
             continue
-        once, now = (none, none) if layer[_SIZES] else (bias, relu)
-        if ptr and layer[_FIRST]:
+        once, now = (none, none) if layer[SIZES] else (bias, relu)
+        if ptr and layer[FIRST]:
             times(source, p, n, p, weight, w_row, w_column, none, q, none, none, none, middle, q)
             bags(middle, q, ptr, m, column, value, once, now, none, out)
         else:
@@ -95,9 +68,19 @@ def _forward(layers: np.ndarray, steps: np.ndarray, n: int, source: int) -> tupl
                 bags(source, p, ptr, m, column, value, none, none, none, middle)
                 source = middle
             times(source, p, m, p, weight, w_row, w_column, once, q, now, none, none, out, q)
-        if layer[_SIZES]:
-            _add_often(floats(out, m * q), floats(layer[_SIZES], m), floats(bias, q), relu)
+        if layer[SIZES]:
+            _add_often(floats(out, m * q), floats(layer[SIZES], m), floats(bias, q), relu)
     return laid
+
+
+@compiled
+def _kernels(link: np.ndarray) -> tuple[Any, ...]:
+    """What a sum of kernels works on, from where it lies: x, ptr, F, the constant, scale, normalise, 1/‖x‖, values."""
+    n, graphs, p, q, middle = link[ROWS_IN], link[ROWS_OUT], link[P], link[Q], link[MIDDLE]
+    x, f = floats(link[INPUT], n * p).reshape((n, p)), floats(link[FORTH + 1], p * q).reshape((p, q))
+    ptr, constant, scale = integers(link[FORTH], graphs + 1), floats(link[FORTH + 2], q), floats(link[FORTH + 3], 1)
+    factor, values = floats(middle + FLOAT * lines(n * q), n), floats(middle, n * q).reshape((n, q))
+    return x, ptr, f, constant, scale, link[FORTH + 4] != 0, factor, values
 
 
 @compiled
@@ -133,84 +116,56 @@ def _shut(grad: int, gate: int, count: int, out: int) -> None:
 
 @compiled
 def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, widest: int) -> None:
-    """`grads` [2 · layers]: where the gradients of weights and biases go.
+    """`grads` [layers, 2]: where the gradients of weights and biases go.
 
     What is made on the way goes to two rooms in turn, each as large as the widest matrix. The gradient of the chain's
     input is left out if it has no place (0).
     """
     memory = np.empty(2 * widest, dtype=np.float32)
-    rooms = (address(memory), address(memory) + _FLOAT * widest)
-    grad, turn, none = given, 0, np.int64(0)
-    if plan[-1, _RELU]:
-        _shut(grad, plan[-1, _OUTPUT], plan[-1, _ROWS_OUT] * plan[-1, _Q], rooms[0])
+    rooms = (address(memory), address(memory) + FLOAT * widest)
+    grad, turn, none, place = given, 0, np.int64(0), len(grads)
+    if plan[-1, RELU]:
+        _shut(grad, plan[-1, OUTPUT], plan[-1, ROWS_OUT] * plan[-1, Q], rooms[0])
         grad, turn = rooms[0], 1
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
-        p, q, rows, hops = layer[_P], layer[_Q], layer[_ROWS_OUT], layer[_BACK]
-        gate = plan[i - 1, _OUTPUT] if i and plan[i - 1, _RELU] else none
-        if layer[_WEIGHT]:
-            row_sum(grad, rows, q, layer[_SIZES], grads[2 * i + 1])
-        for hop in range(hops if layer[_FIRST] else 0):
-            ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
+        p, q, rows, hops = layer[P], layer[Q], layer[ROWS_OUT], layer[BACK]
+        gate = plan[i - 1, OUTPUT] if i and plan[i - 1, RELU] else none
+        if layer[KERNELS]:
+            to, n = rooms[turn] if i else grad_input, layer[ROWS_IN]
+            sums_back(*_kernels(layer), floats(grad, rows * q).reshape((rows, q)), floats(to, n * p).reshape((n, p)))
+            if gate:
+                _shut(to, gate, n * p, to)
+            grad, turn = to, 1 - turn
+            continue
+        if layer[WEIGHT]:
+            place -= 1
+            row_sum(grad, rows, q, layer[SIZES], grads[place, 1])
+        for hop in range(hops if layer[FIRST] else 0):
+            ptr, column, value, rows = layer[BACK + 1 + 4 * hop : BACK + 5 + 4 * hop]
             bags(grad, q, ptr, rows, column, value, none, none, none, rooms[turn])
             grad, turn = rooms[turn], 1 - turn
-        source = layer[_INPUT] if layer[_FIRST] or not hops else layer[_MIDDLE]
-        if layer[_LINEAR]:
-            outer(grad, rows, q, source, p, grads[2 * i], p)
-        elif layer[_WEIGHT]:
-            outer(source, rows, p, grad, q, grads[2 * i], q)
+        source = layer[INPUT] if layer[FIRST] or not hops else layer[MIDDLE]
+        if layer[LINEAR]:
+            outer(grad, rows, q, source, p, grads[place, 0], p)
+        elif layer[WEIGHT]:
+            outer(source, rows, p, grad, q, grads[place, 0], q)
         if i == 0 and not grad_input:
             break
-        hops = 0 if layer[_FIRST] else hops
-        if layer[_WEIGHT]:
-            w_row, w_column = (p, 1) if layer[_LINEAR] else (1, q)
+        hops = 0 if layer[FIRST] else hops
+        if layer[WEIGHT]:
+            w_row, w_column = (p, 1) if layer[LINEAR] else (1, q)
             to = grad_input if i == 0 and not hops else rooms[turn]
             at_once = none if hops else gate
-            times(grad, q, rows, q, layer[_WEIGHT], w_row, w_column, none, p, none, at_once, none, to, p)
+            times(grad, q, rows, q, layer[WEIGHT], w_row, w_column, none, p, none, at_once, none, to, p)
             grad, turn = to, 1 - turn
         for hop in range(hops):
-            ptr, column, value, rows = layer[_BACK + 1 + 4 * hop : _BACK + 5 + 4 * hop]
+            ptr, column, value, rows = layer[BACK + 1 + 4 * hop : BACK + 5 + 4 * hop]
             last = hop + 1 == hops
             to = grad_input if i == 0 and last else rooms[turn]
             bags(grad, p, ptr, rows, column, value, none, none, gate if last else none, to)
             grad, turn = to, 1 - turn
     memory[:1] = 0  # it is there until now
-
-
-def _described(layers: Any, parameters: Sequence[Tensor], width: int, count: int) -> np.ndarray:
-    """[count, 6]: p, q, whether σ is ReLU, whether the weight is kept as [q, p], where weight and bias lie.
-
-    Behind the layers there may be products with A alone.
-    """
-    found = []
-    for i, (activation, linear) in enumerate(layers):
-        weight, bias = parameters[2 * i], parameters[2 * i + 1]
-        p, q = weight.shape[::-1] if linear else weight.shape
-        if p != width:
-            raise ValueError(f"a layer takes {p} columns, but is given {width}")
-        found.append((p, q, activation == "relu", linear, weight.data_ptr(), bias.data_ptr()))
-        width = q
-    return np.array(found + [(width, width, 0, 0, 0, 0)] * (count - len(found)), dtype=np.int64)
-
-
-def _addresses(steps: Any) -> np.ndarray:
-    """[steps, 14]: the rows that a step makes, its sizes, A, and Aᵀ as `_BACK` has it."""
-    found: list[Any] = []
-    for i, step in enumerate(steps):
-        if step is None:
-            found.append(_NO_STEP)
-        elif i and step is steps[i - 1]:
-            found.append(found[-1])
-        else:
-            forth, back = _hop(step.forth), [_hop(hop) for hop in step.back]
-            sizes = 0 if step.sizes is None else step.sizes.data_ptr()
-            found.append((forth[-1], sizes, *forth[:-1], len(back), *back[0], *back[-1]))
-    return np.array(found, dtype=np.int64)
-
-
-def _hop(hop: Hop) -> tuple[int, int, int, int]:
-    ptr, column, value = hop
-    return ptr.data_ptr(), column.data_ptr(), 0 if value is None else value.data_ptr(), ptr.shape[0] - 1
 
 
 class FusedChain(torch.autograd.Function):
@@ -219,8 +174,8 @@ class FusedChain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
         n, width = h.shape
-        described = _described(layers, parameters, width, len(steps))
-        plan, memory, made, widest = _forward(described, _addresses(steps), n, h.data_ptr())
+        links = described(layers, parameters, steps, width)
+        plan, memory, made, widest = _forward(links, addresses(steps), n, h.data_ptr())
         out = torch.from_numpy(made)
         ctx.save_for_backward(out, h, *parameters)
         ctx.plan, ctx.widest, ctx.kept = plan, widest, (memory, steps)  # the plan tells where all of these lie
@@ -232,6 +187,51 @@ class FusedChain(torch.autograd.Function):
         (_, h, *parameters), grad = ctx.saved_tensors, grad.contiguous()
         gradients = [torch.empty_like(each) for each in parameters]
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
-        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64)
+        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64).reshape(-1, 2)
         _backward(ctx.plan, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), ctx.widest)
         return grad_h, None, None, None, *gradients
+
+
+@compiled
+def _train(
+    links: np.ndarray,
+    steps: np.ndarray,
+    n: int,
+    source: int,
+    y: np.ndarray,
+    classes: bool,
+    places: np.ndarray,
+    loss: np.ndarray,
+) -> None:
+    plan, memory, out, widest = _forward(links, steps, n, source)
+    predictions, grad = out.reshape(-1), np.empty(out.size, dtype=np.float32)
+    if classes:
+        entropy(predictions, y, grad, loss)
+    else:
+        error(predictions, y, grad, loss)
+    _backward(plan, places, address(grad), np.int64(0), widest)
+    memory[:1], grad[:1] = 0, 0  # they are there until now
+
+
+class FusedLoss(torch.autograd.Function):
+    """The loss of a chain that ends in a number a graph, its gradients made at once: one compiled call for a step.
+
+    No gradient for h and y.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, y: Tensor, classes: bool, *parameters: Tensor) -> Tensor:
+        (n, width), loss = h.shape, h.new_empty(())
+        gradients = [torch.empty_like(each) for each in parameters]
+        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64).reshape(-1, 2)
+        links = described(layers, parameters, steps, width)
+        _train(links, addresses(steps), n, h.data_ptr(), y.numpy(), classes, places, loss.numpy())
+        ctx.gradients = gradients
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        scale = grad.item()
+        gradients = ctx.gradients if scale == 1 else [scale * each for each in ctx.gradients]
+        return None, None, None, None, None, *gradients

@@ -1,6 +1,5 @@
 """Γ: graph convolution layers H ↦ σ(Â H W + b) on flat batches, Â·Z given."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.segments import segment_sum
 from permlab.tasks.hop import Hop, Step, neighbours, sums
-from permlab.tasks.layer import Layer, chain
+from permlab.tasks.layer import Layer, Links, chain
 from permlab.tasks.quotient import Quotient, quotient
 
 
@@ -58,51 +57,61 @@ class GCN(nn.Module):
 
     @property
     def linear_end(self) -> bool:
-        """Whether Γ(X) = P W + b with `before_last`'s P."""
+        """Whether Γ(X) = P W + b with the P of `links_before_last`."""
         return self.last_activation == "none" and not self.dropout
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        return self._layers(batch, self._quotient(batch), len(self.layers))
+        return self._run(self.links(batch))
 
-    def summed(self, batch: GraphBatch) -> Tensor:
+    def links(self, batch: GraphBatch) -> Links:
+        """Γ(X), [n, d]."""
+        return self._links(batch, self._quotient(batch), len(self.layers))
+
+    def links_summed(self, batch: GraphBatch) -> Links:
         """1ᵀΓ(X) of every graph, [B, d], without the last layer's rows: 1ᵀ(Â H W + 1bᵀ) = (1ᵀÂ H) W + n bᵀ.
 
         For a linear last layer only.
         """
         found, count = self._quotient(batch), len(self.layers) - 1
-        merged = found if count == 2 else None  # behind more layers than two there is a row a node
         step = sums(batch, weighted=count > 0)  # the first layer is given Â·Z
-        if torch.is_grad_enabled():
-            return self._layers(batch, found, count, [_of_colours(step, merged) if merged else step])
-        h = self._layers(batch, found, count)
-        rows, sizes = h if merged is None else h.index_select(0, merged.colour), batch.ptr.diff()[:, None].to(h.dtype)
-        total = segment_sum(rows, batch.ptr, step.forth.value)
-        return torch.addmm(sizes * self.biases[-1], total, self.weights[-1])
+        if found is not None and count == 2:  # behind more layers than two there is a row a node
+            step = _of_colours(step, found)
+        return self._links(batch, found, count).then(self.layers[-1:], self._flat[-2:], [step])
 
-    def before_last(self, batch: GraphBatch) -> Tensor:
+    def summed(self, batch: GraphBatch) -> Tensor:
+        """The same, summed in double precision where no gradient is asked for: see `segment_sum`."""
+        if torch.is_grad_enabled():
+            return self._run(self.links_summed(batch))
+        count = len(self.layers) - 1
+        h, weights = self._run(self._links(batch, None, count)), sums(batch, weighted=count > 0).forth.value
+        sizes = batch.ptr.diff()[:, None].to(h.dtype)
+        return torch.addmm(sizes * self.biases[-1], segment_sum(h, batch.ptr, weights), self.weights[-1])
+
+    def links_before_last(self, batch: GraphBatch) -> Links:
         """P with Γ(X) = σ(P W + b), W and b the last layer's: Â H, [n, hidden]. Without dropout only."""
-        found, count = self._quotient(batch), len(self.layers)
-        h, steps = self._start(batch, found, count)
-        return chain(h, self.layers[:-1], self._flat[:-2], steps) if count > 1 else h
+        links = self.links(batch)
+        if links.steps[-1] is None:  # the only layer is given Â·Z
+            return Links(links.h, [], [], [])
+        return links._replace(layers=[*links.layers[:-1], None], parameters=links.parameters[:-2])
 
     def _quotient(self, batch: GraphBatch) -> Quotient | None:
         """For the two layers in which equal rows stay equal; what is dropped at random makes them differ."""
         return quotient(batch) if len(self.layers) > 2 and not (self.dropout and self.training) else None
 
-    def _layers(self, batch: GraphBatch, found: Quotient | None, count: int, more: Sequence[Step] = ()) -> Tensor:
-        """The first `count` layers and those of `more` steps: at one step, unless something is dropped between them."""
-        h, steps = self._start(batch, found, count)
-        parameters, steps, count = self._flat, [*steps, *more], count + len(more)
-        if not self.dropout:
-            return chain(h, self.layers[:count], parameters[: 2 * count], steps) if count else h
-        for i in range(count):
-            h = nn.functional.dropout(h, self.dropout, self.training) if i else h
-            h = chain(h, self.layers[i : i + 1], parameters[2 * i : 2 * i + 2], steps[i : i + 1])
-        return h
-
-    def _start(self, batch: GraphBatch, found: Quotient | None, count: int) -> tuple[Tensor, list[Step | None]]:
-        """What goes into the first layer, and the steps of the first `count`."""
+    def _links(self, batch: GraphBatch, found: Quotient | None, count: int) -> Links:
+        """The first `count` layers."""
         whole = neighbours(batch)
-        if found is None:
-            return batch.x, [None, *[whole] * (count - 1)][:count]
-        return found.x, [None, *found.steps, *[whole] * (count - 3)][:count]
+        first, steps = batch.x, [None, *[whole] * (count - 1)]
+        if found is not None:
+            first, steps = found.x, [None, *found.steps, *[whole] * (count - 3)]
+        return Links(first, list(self.layers[:count]), self._flat[: 2 * count], list(steps[:count]))
+
+    def _run(self, links: Links) -> Tensor:
+        """At one step, unless something is dropped between the layers."""
+        if not self.dropout:
+            return chain(links)
+        h, layers, parameters, steps = links
+        for i in range(len(layers)):
+            h = nn.functional.dropout(h, self.dropout, self.training) if i else h
+            h = chain(Links(h, layers[i : i + 1], parameters[2 * i : 2 * i + 2], steps[i : i + 1]))
+        return h

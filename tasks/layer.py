@@ -1,4 +1,4 @@
-"""Layers σ(A H W + b), with a sum over neighbours A or without, several of them as one step of the tape."""
+"""Chains of links, as one step of the tape: layers σ(A H W + b), with a sum over neighbours A or without, and more."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from permlab.readouts.gaussian import Gaussian
 from permlab.readouts.products import NARROW, fast, product
 from permlab.readouts.tape import apply
-from permlab.tasks.fused import FusedChain
+from permlab.tasks.fused import FusedChain, FusedLoss
 from permlab.tasks.hop import Step, through
 
 
@@ -34,82 +35,116 @@ _ACTIVATIONS: dict[str, Any] = {
 }
 
 
+class Links(NamedTuple):
+    """A chain before it is computed: `h` is what goes in, `parameters` are W, b of the first layer, of the second, …
+
+    A link without a layer is its step alone: a product with A, or a sum of kernels, which only `fusable` chains have.
+    """
+
+    h: Tensor  # [n, p]
+    layers: list[Layer | None]
+    parameters: list[Tensor]
+    steps: list[Step | Gaussian | None]
+
+    def then(self, layers: Sequence[Layer | None], parameters: Sequence[Tensor], steps: Sequence[Any]) -> "Links":
+        """These links, and more behind them."""
+        return Links(self.h, [*self.layers, *layers], [*self.parameters, *parameters], [*self.steps, *steps])
+
+    @property
+    def fusable(self) -> bool:
+        """Whether one compiled call can take them."""
+        if not fast(self.h, *self.parameters):
+            return False
+        plain = all(layer is None or layer.activation in ("relu", "none") for layer in self.layers)
+        return plain and all(each.is_contiguous() for each in self.parameters)
+
+
 class _Chain(torch.autograd.Function):
     """What autograd would do in six steps a layer."""
 
     @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, layers: Sequence[Layer], steps: Sequence[Step | None], flat: bool, *parameters: Tensor
-    ) -> Tensor:
-        saved: list[Tensor] = []  # the input of every layer's product, weight and output
-        products_first = []
-        for i, ((activation, linear), step) in enumerate(zip(layers, steps, strict=False)):
-            weight, bias = parameters[2 * i], parameters[2 * i + 1]
-            w = weight.T if linear else weight
-            first = step is not None and h.size(0) * w.size(1) < (len(step.forth.ptr) - 1) * w.size(0)
-            if step is not None and not first:
+    def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, flat: bool, *parameters: Tensor) -> Tensor:
+        saved: list[Tensor | None] = []  # the input of every layer's product, weight and output
+        products_first, own = [], iter(parameters)
+        for layer, step in zip(layers, steps, strict=True):
+            first = False
+            if layer is None:
                 h = step.forth(h)
-            bias = bias if step is None or step.sizes is None else step.sizes[:, None] * bias
-            if step is not None and first:
-                z = step.forth(product(h, w)).add_(bias)
+                saved += (None, None, None)
             else:
-                z = product(h, w).add_(bias) if 1 < w.size(1) < NARROW else torch.addmm(bias, h, w)
-            saved += (h, weight)
+                weight, bias = next(own), next(own)
+                w = weight.T if layer.linear else weight
+                first = step is not None and h.size(0) * w.size(1) < (len(step.forth.ptr) - 1) * w.size(0)
+                if step is not None and not first:
+                    h = step.forth(h)
+                bias = bias if step is None or step.sizes is None else step.sizes[:, None] * bias
+                if step is not None and first:
+                    z = step.forth(product(h, w)).add_(bias)
+                else:
+                    z = product(h, w).add_(bias) if 1 < w.size(1) < NARROW else torch.addmm(bias, h, w)
+                saved += (h, weight)
+                h = _ACTIVATIONS[layer.activation][0](z)
+                saved.append(h)
             products_first.append(first)
-            h = _ACTIVATIONS[activation][0](z)
-            saved.append(h)
         ctx.save_for_backward(*saved)
-        ctx.layers, ctx.steps, ctx.products_first = layers, steps, products_first
-        last = steps[-1] if len(steps) > len(layers) else None
-        h = h if last is None else last.forth(h)
+        ctx.layers, ctx.steps, ctx.products_first, ctx.shape = layers, steps, products_first, h.shape
         return h.view(-1) if flat else h
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
+        saved, mine = ctx.saved_tensors, False  # the first gradient is another's
         gradients: list[Tensor] = []  # from the last parameter to the first
-        grad = grad.view(len(saved[-1]), -1) if grad.dim() == 1 else grad
-        if len(ctx.steps) > len(ctx.layers):
-            grad = through(ctx.steps[-1].back, grad)
+        grad = grad.view(ctx.shape)
         for i in reversed(range(len(ctx.layers))):
-            (activation, linear), first = ctx.layers[i], ctx.products_first[i]
+            layer, first = ctx.layers[i], ctx.products_first[i]
             back = ctx.steps[i].back if ctx.steps[i] is not None else ()
+            if layer is None:
+                grad, mine = through(back, grad), True
+                continue
             h, weight, out = saved[3 * i : 3 * i + 3]
-            room = torch.empty_like(out) if i + 1 == len(ctx.layers) else grad  # the first gradient is another's
-            grad = _ACTIVATIONS[activation][1](grad, out, room).contiguous()
+            room, mine = grad if mine else torch.empty_like(out), True
+            grad = _ACTIVATIONS[layer.activation][1](grad, out, room).contiguous()
             sizes = None if ctx.steps[i] is None else ctx.steps[i].sizes
             gradients.append(grad.sum(0) if sizes is None else sizes @ grad)
             if first:
                 grad = through(back, grad)
-            if grad.size(1) < NARROW or linear:
-                gradients.append(torch.mm(grad.T, h) if linear else torch.mm(grad.T, h).T)
+            if grad.size(1) < NARROW or layer.linear:
+                gradients.append(torch.mm(grad.T, h) if layer.linear else torch.mm(grad.T, h).T)
             else:
                 gradients.append(torch.mm(h.T, grad))
             if not i and not ctx.needs_input_grad[0]:
                 return None, None, None, None, *reversed(gradients)
-            grad = product(grad, weight if linear else weight.T)
+            grad = product(grad, weight if layer.linear else weight.T)
             if not first:
                 grad = through(back, grad)
         return grad, None, None, None, *reversed(gradients)
 
 
-def chain(
-    h: Tensor,
-    layers: Sequence[Layer],
-    parameters: Sequence[Tensor],
-    steps: Sequence[Step | None] | None = None,
-    flat: bool = False,
-) -> Tensor:
-    """H ↦ σ(A H W + b) for one layer after the other; `parameters` are W, b of the first, W, b of the second, …
+def chain(links: Links, flat: bool = False) -> Tensor:
+    """H ↦ σ(A H W + b) for one layer after the other: h [n, p], A [m, n] of its step, W [p, q], b [q] → [m, q].
 
-    h [n, p], A [m, n] of its step, or none, W [p, q], b [q] → [m, q]. A product with A comes behind that with W where
-    what it is made from has fewer numbers than what it would make. A step more than there are layers is a product with
-    A alone. `flat` gives [m · q].
+    A product with A comes behind that with W where what it is made from has fewer numbers than what it would make.
+    `flat` gives [m · q].
     """
-    steps = [None] * len(layers) if steps is None else steps
-    fused = fast(h, *parameters) and all(layer.activation in ("relu", "none") for layer in layers)
-    kind = FusedChain if fused and all(each.is_contiguous() for each in parameters) else _Chain
+    if not links.layers:
+        return links.h
+    return fused(links, flat) if links.fusable else _apply(_Chain, links, flat)
+
+
+def fused(links: Links, flat: bool = False) -> Tensor:
+    """A chain that is `fusable`."""
+    return _apply(FusedChain, links, flat)
+
+
+def fused_loss(links: Links, y: Tensor, classes: bool) -> Tensor:
+    """The cross entropy, or the square error, of a `fusable` chain that ends in a number a graph; see `losses.py`."""
+    h, layers, parameters, steps = links
+    return apply(FusedLoss, h.contiguous(), layers, steps, y, classes, *parameters)
+
+
+def _apply(kind: Any, links: Links, flat: bool) -> Tensor:
+    h, layers, parameters, steps = links
     return apply(kind, h.contiguous(), layers, steps, flat, *parameters)
 
 

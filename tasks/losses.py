@@ -13,7 +13,7 @@ from permlab.readouts.tape import apply
 
 
 @compiled
-def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
+def entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
     """−Σ (y log s + (1 − y) log(1 − s)) / G, s = 1/(1 + e^−z): max(z, 0) − z y + log(1 + e^−|z|)."""
     total = 0.0
     for i in range(len(logits)):
@@ -25,7 +25,7 @@ def _cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np
 
 
 @compiled
-def _squared_error(predictions: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
+def error(predictions: np.ndarray, y: np.ndarray, grad: np.ndarray, loss: np.ndarray) -> None:
     """Σ (z − y)² / G."""
     total = 0.0
     for i in range(len(predictions)):
@@ -60,12 +60,12 @@ def _at_once(predictions: Tensor, y: Tensor) -> bool:
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """The mean over all graphs, of logits [G] and classes 0 and 1 [G]."""
     if _at_once(logits, y):
-        return apply(_Loss, logits, y, _cross_entropy)
+        return apply(_Loss, logits, y, entropy)
     return functional.binary_cross_entropy_with_logits(logits, y)
 
 
 def squared_error(predictions: Tensor, y: Tensor) -> Tensor:
     """The mean over all graphs, of predictions and targets [G]."""
     if _at_once(predictions, y):
-        return apply(_Loss, predictions, y, _squared_error)
+        return apply(_Loss, predictions, y, error)
     return functional.mse_loss(predictions, y)

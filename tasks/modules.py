@@ -11,6 +11,7 @@ from torch import Tensor
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
 from permlab.readouts.tape import Tape
+from permlab.tasks.layer import fused_loss
 from permlab.tasks.losses import cross_entropy, squared_error
 from permlab.tasks.metrics import classification_metrics, regression_metrics
 from permlab.tasks.model import GraphModel
@@ -61,6 +62,14 @@ class GraphTask(pl.LightningModule):
     def forward(self, batch: GraphBatch) -> Tensor:
         return self.model(batch)
 
+    def training_loss(self, batch: GraphBatch) -> Tensor:
+        """`loss` of a batch, at one go where that is one of those that are compiled, and the model is one chain."""
+        classes = _COMPILED.get(type(self).loss)
+        links = self.model.links(batch) if classes is not None and len(batch.y) and not batch.x.requires_grad else None
+        if classes is None or links is None:
+            return self.loss(self.model(batch), batch.y)
+        return fused_loss(links, batch.y, classes)
+
     def training_step(self, batches: Iterable[GraphBatch], batch_idx: int) -> None:
         """One optimiser step a batch."""
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
@@ -69,7 +78,7 @@ class GraphTask(pl.LightningModule):
                 torch.manual_seed(derive_seed(self.noise_seed, _NOISE, self.current_epoch, batch.step))
             optimizer.zero_grad()
             with Tape() as tape:
-                loss = self.loss(self.model(batch), batch.y)
+                loss = self.training_loss(batch)
             tape.backward(loss)
             optimizer.step()
             self._losses.append((loss.detach(), len(batch.y)))
@@ -144,4 +153,5 @@ class GraphRegression(GraphTask):
         return regression_metrics(predictions, y)
 
 
+_COMPILED = {GraphClassification.loss: True, GraphRegression.loss: False}  # whether it is for classes
 TASKS: dict[str, type[GraphTask]] = {"classification": GraphClassification, "regression": GraphRegression}

@@ -13,7 +13,7 @@ from permlab.readouts.products import fast
 from permlab.readouts.segments import flat_padded
 from permlab.readouts.tape import apply
 from permlab.tasks.fused_ragged import FusedRagged
-from permlab.tasks.layer import Layer, activate, chain
+from permlab.tasks.layer import Layer, Links, activate, chain
 
 # Channels a row at the most → the first block's positions, by how much each is longer than the one before, and by how
 # many positions at least.
@@ -94,7 +94,7 @@ class RaggedLinear(nn.Linear):
         """σ(y_b) of every graph."""
         if self.dense_for(rows):
             padded = flat_padded(rows, ptr, self.max_nodes)
-            return chain(padded, [Layer(activation, linear=True)], [self.weight, self.bias])
+            return chain(Links(padded, [Layer(activation, linear=True)], [self.weight, self.bias], [None]))
         if ptr.numel() > 1 and (largest := int(ptr.diff().max())) > self.max_nodes:
             raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {self.max_nodes}")
         if rows.size(1) * self.max_nodes != self.in_features:

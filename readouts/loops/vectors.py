@@ -206,6 +206,12 @@ def floats(address: int, count: int) -> np.ndarray:
 
 
 @compiled
+def integers(address: int, count: int) -> np.ndarray:
+    """So many int64 that begin there."""
+    return carray(_address(address), (count,), np.int64)
+
+
+@compiled
 def copy(source: np.ndarray, target: np.ndarray) -> None:
     """Between slices that do not overlap."""
     for i in range(len(source)):  # vectorised, as neither wraps around

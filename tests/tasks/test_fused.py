@@ -9,7 +9,7 @@ from permlab.datasets.colours import Colours
 from permlab.datasets.store import GraphStore
 from permlab.tasks.fused import FusedChain
 from permlab.tasks.hop import Step, neighbours, sums
-from permlab.tasks.layer import Layer, _Chain, chain
+from permlab.tasks.layer import Layer, Links, _Chain, chain
 from permlab.tasks.quotient import quotient
 
 RELU, LINEAR = Layer("relu"), Layer("none")
@@ -23,7 +23,7 @@ def parameters(widths: list[int], layers: list[Layer], seed: int = 0) -> list[Te
     return [each.requires_grad_() for each in found]
 
 
-def same(h: Tensor, layers: list[Layer], steps: list[Step | None], given: list[Tensor], wants_h: bool) -> None:
+def same(h: Tensor, layers: list[Layer | None], steps: list[Step | None], given: list[Tensor], wants_h: bool) -> None:
     found = []
     for kind in (FusedChain, _Chain):
         start = h.clone().requires_grad_(wants_h)
@@ -44,11 +44,12 @@ def test_a_gcn(store: GraphStore, d: int, last: Layer, wants_h: bool) -> None:
     layers, whole = [RELU, LINEAR, last], neighbours(batch)
     given = parameters([batch.x.size(1), 18, 7, d], layers)
     same(batch.x, layers, [None, whole, whole], given, wants_h)
-    same(batch.x, layers[:2], [None, whole, whole], given[:4], wants_h)  # a product with Â alone at the end
+    same(batch.x, [*layers[:2], None], [None, whole, whole], given[:4], wants_h)  # a product with Â alone at the end
+    same(batch.x, [RELU, None, LINEAR], [None, whole, None], given[:4], wants_h)
     for weighted in (True, False):
         same(batch.x, layers, [None, whole, sums(batch, weighted)], given, wants_h)
     same(batch.x, layers[:1], [whole], given[:2], wants_h)
-    same(batch.x, [], [whole], [], True)
+    same(batch.x, [None], [whole], [], True)
 
 
 @pytest.mark.parametrize("widths", [[9, 150, 150, 1], [200, 3, 4]])
@@ -71,12 +72,12 @@ def test_which_one_is_taken(store: GraphStore) -> None:
     given = parameters([batch.x.size(1), 4], [RELU])
     torch.set_num_threads(1)
     try:
-        assert "FusedChain" in str(chain(batch.x, [RELU], given).grad_fn)
-        assert "FusedChain" not in str(chain(batch.x, [Layer("tanh")], given).grad_fn)
+        assert "FusedChain" in str(chain(Links(batch.x, [RELU], given, [None])).grad_fn)
+        assert "FusedChain" not in str(chain(Links(batch.x, [Layer("tanh")], given, [None])).grad_fn)
         double = [each.detach().double().requires_grad_() for each in given]
-        assert "FusedChain" not in str(chain(batch.x.double(), [RELU], double).grad_fn)
+        assert "FusedChain" not in str(chain(Links(batch.x.double(), [RELU], double, [None])).grad_fn)
         torch.set_num_threads(2)
-        assert "FusedChain" not in str(chain(batch.x, [RELU], given).grad_fn)
+        assert "FusedChain" not in str(chain(Links(batch.x, [RELU], given, [None])).grad_fn)
     finally:
         torch.set_num_threads(before)
 
@@ -99,9 +100,9 @@ def test_what_does_not_fit_is_refused(store: GraphStore) -> None:
     torch.set_num_threads(1)
     try:
         with pytest.raises(ValueError, match=f"a layer takes {len(weight)} columns, but is given {len(weight) - 1}"):
-            chain(batch.x, [RELU], [weight, bias])
+            chain(Links(batch.x, [RELU], [weight, bias], [None]))
         turned = torch.randn(4, batch.x.size(1)).T
-        torch.testing.assert_close(chain(batch.x, [LINEAR], [turned, bias]), batch.x @ turned + bias)
+        torch.testing.assert_close(chain(Links(batch.x, [LINEAR], [turned, bias], [None])), batch.x @ turned + bias)
     finally:
         torch.set_num_threads(before)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.tasks.hop import neighbours
-from permlab.tasks.layer import Layer, chain
+from permlab.tasks.layer import Layer, Links, chain
 
 PLAIN = {"relu": torch.relu, "tanh": torch.tanh, "elu": nn.functional.elu, "none": lambda z: z}
 
@@ -41,7 +41,7 @@ def test_a_layer_is_its_formula(batch: GraphBatch, activation: str, widths: tupl
     )
     a = batch.adjacency.to_dense() if with_graph else torch.eye(7, dtype=torch.float64)
     expected = PLAIN[activation](a @ h @ weight + bias)
-    found = chain(h, [Layer(activation)], [weight, bias], [neighbours(batch) if with_graph else None])
+    found = chain(Links(h, [Layer(activation)], [weight, bias], [neighbours(batch) if with_graph else None]))
     same_with_gradients(found, expected, h, weight, bias)
 
 
@@ -51,7 +51,7 @@ def test_a_dense_layer_is_nn_linear(activation: str, widths: tuple[int, int]) ->
     torch.manual_seed(sum(widths))
     linear = nn.Linear(*widths).double()
     h = torch.randn(7, widths[0], dtype=torch.float64, requires_grad=True)
-    found = chain(h, [Layer(activation, linear=True)], [linear.weight, linear.bias])
+    found = chain(Links(h, [Layer(activation, linear=True)], [linear.weight, linear.bias], [None]))
     same_with_gradients(found, PLAIN[activation](linear(h)), h, *linear.parameters())
 
 
@@ -68,12 +68,12 @@ def test_a_chain_is_one_layer_after_the_other(batch: GraphBatch, activation: str
         expected = PLAIN[activation]((batch.adjacency.to_dense() @ expected if step else expected) @ weight + bias)
         parameters += [weight, bias]
     given = [parameter.T if parameter.dim() == 2 and i == 2 else parameter for i, parameter in enumerate(parameters)]
-    same_with_gradients(chain(h, layers, given, steps), expected, h, *parameters)
+    same_with_gradients(chain(Links(h, layers, given, steps)), expected, h, *parameters)
 
 
 def test_a_second_derivative_is_refused_not_wrong(batch: GraphBatch) -> None:
     h, weight, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((7, 3), (3, 4), (4,)))
-    out = chain(h, [Layer("tanh")], [weight, bias], [neighbours(batch)])
+    out = chain(Links(h, [Layer("tanh")], [weight, bias], [neighbours(batch)]))
     (first,) = torch.autograd.grad(out.square().sum(), h, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.sum().backward()
