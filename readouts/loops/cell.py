@@ -6,8 +6,8 @@ import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
-from permlab.readouts.loops.exponential import constant, exp_parts, fma
-from permlab.readouts.loops.vectors import AT_ONCE, LANES, TAIL, Row, address, block, call, offset, pointer, tile
+from permlab.readouts.loops.exponential import constant, exp_parts
+from permlab.readouts.loops.vectors import AT_ONCE, LANES, TAIL, Row, address, block, call, fma, offset, pointer, tile
 
 
 def _magnitude(builder: ir.IRBuilder, x: Any) -> Any:

@@ -16,6 +16,7 @@ from permlab.readouts.loops.vectors import (
     address,
     block,
     call,
+    fma,
     loop,
     offset,
     pointer,
@@ -30,11 +31,6 @@ _TERMS = tuple(1 / math.factorial(k) for k in range(7, 0, -1))
 
 def constant(like: Any, value: float) -> Any:
     return ir.Constant(like.type, [value] * like.type.count)
-
-
-def fma(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
-    """a b + c, rounded once."""
-    return call(builder, f"llvm.fma.v{a.type.count}f32", a.type, (a, b, c))
 
 
 def exp_parts(builder: ir.IRBuilder, x: Any) -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """Products of float32 matrices, compiled for rows of a few dozen columns, where libraries fill vectors with nothing.
 
-The sums of a tile, a few rows of the result times up to four vectors, stay in registers while their terms come by. An
-entry is summed in the order of its terms, whatever the other rows are.
+The sums of a tile, a few rows of the result times up to four vectors, stay in registers while their terms come by.
+What is left behind the last vector of 16, up to four columns, is made beforehand, as products of rows with columns. How
+an entry is summed depends on nothing but its row and its column.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from permlab.readouts.compiled import compiled
+from permlab.readouts.loops.columns import few_columns
 from permlab.readouts.loops.vectors import (
     AT_ONCE,
     FLOAT,
@@ -29,7 +31,9 @@ from permlab.readouts.loops.vectors import (
     tile,
 )
 
-_ROWS = np.array([[0, 8], [8, 6], [6, 6], [6, 4], [5, 0]])  # of a tile so many vectors of 16 wide, and none or one of 4
+_ROWS = np.array([8, 8, 6, 6, 5])  # of a tile so many vectors of 16 wide; 0: one of 4 alone
+_LONG = 24  # terms: from there on the few columns behind others are made by products of rows with columns
+_TILES = 40  # whose columns behind the last vector of 16 are made at once, while their rows are in the cache
 _COLUMNS = np.array([0, 10, 10, 5, 5])  # of the left matrix, for outer products
 _FEW = 16  # rows of the left matrix
 _CHUNK = 64  # rows whose outer products are summed before they are added to the others
@@ -39,28 +43,34 @@ def _times_tile(rows_of: Any) -> Any:
     """c = a b + bias, or c + a b if there is `more`: a few rows of a and c, a block of b's columns.
 
     Rows lie a_row, b_row, c_row apart. The bias is a row or none (0). Where `relu` is not 0 (and there is no more),
-    what is negative is made 0; where `gate` is not 0, what is not positive there.
+    what is negative is made 0; where `gate` is not 0, what is not positive there. A vector of 4 behind others is given,
+    but for the bias: `side`, its rows side_row apart.
     """
 
     def body(builder: ir.IRBuilder, row: Row, *numbers: Any) -> None:
-        a, a_row, p, b, b_row, bias, c, c_row, relu, gate, more = numbers
-        left, right, result = (pointer(builder, address) for address in (a, b, c))
+        a, a_row, p, b, b_row, bias, c, c_row, relu, gate, more, side, side_row = numbers
+        left, right, result, made_before = (pointer(builder, address) for address in (a, b, c, side))
         rows, rest = rows_of(row.shape), builder.icmp_signed("!=", more, index(0))
+        summed = row.count - 1 if row.shape[0] and row.shape[1] else row.count  # vectors of a row
 
         def step(k: Any, sums: list[Any]) -> list[Any]:
-            terms = row.load(offset(builder, right, k, b_row))
+            terms = row.load(offset(builder, right, k, b_row))[:summed]
             made = []
             for i in range(rows):
                 factor = builder.load(offset(builder, offset(builder, left, a_row, index(i)), k))
-                made += row.add(factor, terms, sums[i * row.count : (i + 1) * row.count])
+                made += row.add(factor, terms, sums[i * summed : (i + 1) * summed])
             return made
 
         def rows_of_c() -> list[Any]:
             return [value for place in places for value in row.load(place)]
 
         places = [offset(builder, result, c_row, index(i)) for i in range(rows)]
-        given = builder.icmp_signed("!=", bias, index(0))
-        sums = loop(builder, p, row.load_if(given, pointer(builder, bias)) * rows, step)
+        start = row.load_if(builder.icmp_signed("!=", bias, index(0)), pointer(builder, bias))
+        found, sums = loop(builder, p, start[:summed] * rows, step), []
+        for i in range(rows):
+            sums += found[i * summed : (i + 1) * summed]
+            if summed < row.count:
+                sums.append(builder.fadd(start[-1], row.load_last(offset(builder, made_before, side_row, index(i)))))
         sums = choose(
             builder,
             rest,
@@ -74,8 +84,7 @@ def _times_tile(rows_of: Any) -> Any:
             lambda: through(builder, sums, [value for each in gates for value in row.load(pointer(builder, each))]),
             lambda: sums,
         )
-        for i, place in enumerate(places):
-            row.store(sums[i * row.count : (i + 1) * row.count], place)
+        row.store_all([sums[i * row.count : (i + 1) * row.count] for i in range(rows)], places)
 
     return tile(body)
 
@@ -121,7 +130,7 @@ def _outer_tile(columns_of: Any) -> Any:
     return tile(body)
 
 
-_times_rows, _times_row = _times_tile(lambda shape: int(_ROWS[shape])), _times_tile(lambda shape: 1)
+_times_rows, _times_row = _times_tile(lambda shape: int(_ROWS[shape[0]])), _times_tile(lambda shape: 1)
 _outer_columns, _outer_column = _outer_tile(lambda count: int(_COLUMNS[count])), _outer_tile(lambda count: 1)
 
 
@@ -151,6 +160,8 @@ def times(
     source, first = floats(b, (p - 1) * b_row + (q - 1) * b_column + 1), 0
     while first < q:
         part = block(first, q, AT_ONCE)
+        if part[1] and part[2] and p < _LONG:
+            part = (first, part[1], 0, LANES)  # the few columns behind it go alone
         width, right, right_row = LANES * part[1] + TAIL * part[2], b + 4 * first, b_row
         if not direct:
             count = min(width, q - first)
@@ -162,14 +173,30 @@ def times(
                     for j in range(count):
                         row[j] = source[begin + j * b_column]
             right, right_row = address(panel), width
-        below, rows = bias + 4 * first if bias else 0, _ROWS[part[1], part[2]]
-        whole = n // rows * rows
-        for i in range(0, whole, rows):
-            left, to, gates = a + 4 * i * a_row, 4 * (i * c_row + first), gate + 4 * (i * c_row + first) if gate else 0
-            _times_rows((left, a_row, p, right, right_row, below, c + to, c_row, relu, gates, more), part)
-        for i in range(whole, n):
-            left, to, gates = a + 4 * i * a_row, 4 * (i * c_row + first), gate + 4 * (i * c_row + first) if gate else 0
-            _times_row((left, a_row, p, right, right_row, below, c + to, c_row, relu, gates, more), part)
+        beside, rows = part[3] if part[1] and part[2] else 0, _ROWS[part[1]]
+        at_once, room = (rows * _TILES, 2 if beside < 3 else 4) if beside else (n, 0)
+        columns = np.zeros((room, p), dtype=np.float32)
+        for j in range(beside):
+            for k in range(p):
+                columns[j, k] = source[k * b_row + (first + LANES * part[1] + j) * b_column]
+        side, below = np.empty(room * at_once, dtype=np.float32), bias + 4 * first if bias else 0
+        for start in range(0, n, max(at_once, 1)):
+            stop = min(start + at_once, n)
+            if beside:
+                left, to = a + 4 * start * a_row, address(side)
+                few_columns(left, a_row, stop - start, p, address(columns), p, room, to)
+            i = start
+            while i < stop:
+                left, to = a + 4 * i * a_row, 4 * (i * c_row + first)
+                gates, tail = gate + to if gate else 0, address(side) + 4 * (i - start) * room
+                numbers = (left, a_row, p, right, right_row, below, c + to, c_row, relu, gates, more, tail, room)
+                if i + rows <= stop:
+                    _times_rows(numbers, part)
+                    i += rows
+                else:
+                    _times_row(numbers, part)
+                    i += 1
+        side[:1], columns[:1] = 0, 0  # they are there until now
         first += width
 
 

@@ -20,14 +20,14 @@ AT_ONCE = 4  # vectors of a row in a tile of several rows: the sums, and what th
 ROW = 8  # vectors of a row that stands alone
 FLOAT, INDEX, NUMBER = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 
-_inline: Any = intrinsic  # takes away the first argument
+inline: Any = intrinsic  # takes away the first argument
 
 
 class Row:
     """How a block of a row is made of vectors, as code: so many of 16, and one of 4 or none."""
 
     def __init__(self, builder: ir.IRBuilder, shape: tuple[int, int], valid: Any) -> None:
-        self.builder, self.shape, self.count = builder, shape, sum(shape)
+        self.builder, self.shape, self.count, self.valid = builder, shape, sum(shape), valid
         self.kinds = [ir.VectorType(FLOAT, lanes) for lanes in [LANES] * shape[0] + [TAIL] * shape[1]]
         last = self.kinds[-1]
         numbers = ir.VectorType(INDEX, last.count)
@@ -37,9 +37,14 @@ class Row:
     def load(self, row: Any) -> list[Any]:
         """The vectors that begin at `row`; zeros in the lanes that do not count."""
         whole = [self.builder.load(self._place(row, i), align=4) for i in range(self.count - 1)]
-        kind, last = self.kinds[-1], self._place(row, self.count - 1)
-        arguments = (last, ir.Constant(NUMBER, 4), self.mask, ir.Constant(kind, [0.0] * kind.count))
-        return [*whole, call(self.builder, f"llvm.masked.load.v{kind.count}f32.p0", kind, arguments)]
+        return [*whole, self.load_last(self._place(row, self.count - 1))]
+
+    def load_last(self, place: Any) -> Any:
+        """The last vector, which begins at this place."""
+        kind = self.kinds[-1]
+        start = self.builder.bitcast(place, kind.as_pointer())
+        arguments = (start, ir.Constant(NUMBER, 4), self.mask, ir.Constant(kind, [0.0] * kind.count))
+        return call(self.builder, f"llvm.masked.load.v{kind.count}f32.p0", kind, arguments)
 
     def load_if(self, there: Any, row: Any) -> list[Any]:
         """`load` where there is something, else zeros."""
@@ -47,26 +52,52 @@ class Row:
 
     def store(self, values: Sequence[Any], row: Any) -> None:
         """The vectors to where they begin, but for the lanes that do not count."""
-        for i, value in enumerate(values):
-            place = self._place(row, i)
-            if i + 1 == self.count:
-                arguments = (value, place, ir.Constant(NUMBER, 4), self.mask)
-                call(self.builder, f"llvm.masked.store.v{value.type.count}f32.p0", ir.VoidType(), arguments)
-            else:
-                self.builder.store(value, place, align=4)
+        self.store_all([values], [row])
+
+    def store_all(self, rows: Sequence[Sequence[Any]], places: Sequence[Any]) -> None:
+        """Several such rows. A store with a mask takes long: it is for what is neither a whole vector nor two lanes."""
+        kind, builder = self.kinds[-1], self.builder
+        for values, place in zip(rows, places, strict=True):
+            for i, value in enumerate(values[:-1]):
+                builder.store(value, self._place(place, i), align=4)
+        ends = [(values[-1], self._place(place, self.count - 1)) for values, place in zip(rows, places, strict=True)]
+        after, masked = builder.append_basic_block("stored"), builder.append_basic_block("masked")
+        switch = builder.switch(self.valid, masked)
+        for lanes in (kind.count, 2):
+            case = builder.append_basic_block("lanes")
+            switch.add_case(index(lanes), case)
+            builder.position_at_end(case)
+            for value, end in ends:
+                builder.store(part(builder, value, lanes), bitcast(builder, end, lanes), align=4)
+            builder.branch(after)
+        builder.position_at_end(masked)
+        for value, end in ends:
+            arguments = (value, end, ir.Constant(NUMBER, 4), self.mask)
+            call(builder, f"llvm.masked.store.v{kind.count}f32.p0", ir.VoidType(), arguments)
+        builder.branch(after)
+        builder.position_at_end(after)
 
     def zeros(self) -> list[Any]:
         return [ir.Constant(kind, [0.0] * kind.count) for kind in self.kinds]
 
     def add(self, factor: Any, values: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
         """factor · values + sums, rounded once."""
-        return [
-            call(self.builder, f"llvm.fma.v{v.type.count}f32", v.type, (spread(self.builder, v.type, factor), v, total))
-            for v, total in zip(values, sums, strict=True)
-        ]
+        pairs = zip(values, sums, strict=True)
+        return [fma(self.builder, spread(self.builder, v.type, factor), v, total) for v, total in pairs]
 
     def _place(self, row: Any, number: int) -> Any:
         return self.builder.bitcast(offset(self.builder, row, index(LANES * number)), self.kinds[number].as_pointer())
+
+
+def part(builder: ir.IRBuilder, vector: Any, lanes: int) -> Any:
+    """Its first lanes."""
+    chosen = ir.Constant(ir.VectorType(NUMBER, lanes), list(range(lanes)))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), chosen)
+
+
+def bitcast(builder: ir.IRBuilder, place: Any, lanes: int) -> Any:
+    """A pointer to a vector."""
+    return builder.bitcast(place, ir.VectorType(FLOAT, lanes).as_pointer())
 
 
 def index(value: int) -> ir.Constant:
@@ -98,6 +129,11 @@ def call(builder: ir.IRBuilder, name: str, result: Any, arguments: Sequence[Any]
     if declared is None:
         declared = ir.Function(builder.module, ir.FunctionType(result, [each.type for each in arguments]), name)
     return builder.call(declared, arguments, fastmath=("reassoc",) if any_order else ())
+
+
+def fma(builder: ir.IRBuilder, a: Any, b: Any, c: Any) -> Any:
+    """a b + c, rounded once."""
+    return call(builder, f"llvm.fma.v{a.type.count}f32", a.type, (a, b, c))
 
 
 def loop(builder: ir.IRBuilder, count: Any, start: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
@@ -159,7 +195,7 @@ def tile(body: Callable[..., None], most: int = AT_ONCE) -> Any:
         builder.position_at_end(after)
         return context.get_dummy_value()
 
-    @_inline
+    @inline
     def code(_: Any, numbers: Any, part: Any) -> Any:
         return types.void(numbers, part), generate
 
@@ -184,7 +220,7 @@ def block(first: int, q: int, most: int) -> tuple[int, int, int, int]:
     return first, full, 0, rest if rest else LANES
 
 
-@_inline
+@inline
 def _address(_: Any, number: Any) -> Any:
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())

@@ -19,7 +19,14 @@ def guarded(shape: tuple[int, int], spare: int) -> np.ndarray:
     return np.full((shape[0], shape[1] + spare), 7, dtype=np.float32)
 
 
-@given(n=sizes, p=sizes, q=sizes, spare=st.integers(0, 3), turned=st.booleans(), seed=st.integers(0, 99))
+@given(
+    n=sizes | st.sampled_from([0, 300]),
+    p=sizes,
+    q=sizes,
+    spare=st.integers(0, 3),
+    turned=st.booleans(),
+    seed=st.integers(0, 99),
+)
 def test_a_product_is_numpys(n: int, p: int, q: int, spare: int, turned: bool, seed: int) -> None:
     a, b, bias, gate = (
         drawn(seed, n, p + spare),
