@@ -13,8 +13,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
+# Files in the order of their folders: by their number of tests, the longest would come last, and one worker wait.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not ray and not cluster"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ray and not cluster"
 
 # Sweeps on real Ray clusters, with kills: about six minutes on two cores.
 test-ray: $(VENV)/.test-ready

@@ -177,8 +177,8 @@ class GraphStore:
         if orders is None:
             order = node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
             return order[None], np.zeros_like(graphs), ptr
-        row = np.broadcast_to(seed, graphs.shape)
-        if orders.shape[1] != self.node_ptr[-1] or (row < 0).any() or (row >= len(orders)).any():
+        row = seed if isinstance(seed, np.ndarray) else np.full(graphs.shape, seed)
+        if orders.shape[1] != self.node_ptr[-1] or (len(row) and not 0 <= row.min() <= row.max() < len(orders)):
             raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
         return orders, row, self.node_ptr[graphs]
 

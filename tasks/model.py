@@ -59,6 +59,7 @@ class GraphModel(nn.Module):
     def __init__(self, gcn: GCN, readout: Readout, head: Head) -> None:
         super().__init__()
         self.gcn, self.readout, self.head = gcn, readout, head
+        self._may_be_one_chain = isinstance(readout, Sum | GaussianKernels) and not gcn.dropout and not head.dropout
 
     def forward(self, batch: GraphBatch) -> Tensor:
         if (links := self.links(batch)) is not None:
@@ -77,9 +78,9 @@ class GraphModel(nn.Module):
 
     def links(self, batch: GraphBatch) -> Links | None:
         """F as one chain, to be trained by one compiled call, if it is one: where the readout is a link too."""
-        gcn, readout, head = self.gcn, self.readout, self.head
-        if not torch.is_grad_enabled() or gcn.dropout or head.dropout:
+        if not self._may_be_one_chain or not torch.is_grad_enabled():
             return None
+        gcn, readout, head = self.gcn, self.readout, self.head
         if isinstance(readout, Sum) and gcn.last_activation == "none":
             links = gcn.links_summed(batch)
         elif isinstance(readout, GaussianKernels) and not readout.mean:

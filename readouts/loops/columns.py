@@ -67,8 +67,8 @@ def _products(columns: int) -> Any:
         sums = loop(builder, whole, [ir.Constant(vector, [0.0] * LANES)] * LANES, step)
         sums = add(end.load_last, rest, sums)
         for low, high in _ROUNDS:
-            pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
-            sums = [builder.fadd(_mixed(builder, *pair, low), _mixed(builder, *pair, high)) for pair in pairs]
+            halves = zip(sums[::2], sums[1::2], strict=True)
+            sums = [builder.fadd(_mixed(builder, a, b, low), _mixed(builder, a, b, high)) for a, b in halves]
         with builder.if_else(builder.icmp_signed("<", valid, index(rows))) as (some, all_of_them):
             with some:
                 Row(builder, (1, 0), builder.mul(valid, index(columns))).store(sums, pointer(builder, out))
