@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
 
-# Files in the order of their folders: by their number of tests, the longest would come last, and one worker wait.
+# Files in the order of tests/conftest.py: by their number of tests, the longest would come last, and one worker wait.
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not ray and not cluster"
 

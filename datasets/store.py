@@ -178,7 +178,8 @@ class GraphStore:
             order = node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
             return order[None], np.zeros_like(graphs), ptr
         row = seed if isinstance(seed, np.ndarray) else np.full(graphs.shape, seed)
-        if orders.shape[1] != self.node_ptr[-1] or (len(row) and not 0 <= row.min() <= row.max() < len(orders)):
+        fits = orders.shape[1] == self.node_ptr[-1] and row.shape == graphs.shape
+        if not fits or (len(row) and not 0 <= row.min() <= row.max() < len(orders)):
             raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
         return orders, row, self.node_ptr[graphs]
 

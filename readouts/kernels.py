@@ -104,7 +104,7 @@ class GaussianKernels(_KernelSum):
 
     def gaussian(self, ptr: Tensor) -> Gaussian:
         """What these kernels are for graphs with these bounds, the mean left out."""
-        return Gaussian(ptr, *self._constants(), self.normalise)
+        return Gaussian(ptr.long().contiguous(), *self._constants(), self.normalise)
 
     def _constants(self) -> tuple[Tensor, Tensor, Tensor]:
         """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""

@@ -29,18 +29,20 @@ class Tape:
     """`with Tape() as tape: loss = …` and `tape.backward(loss)`: what `loss.backward()` does, once, for one thread.
 
     What a recorded function makes is a leaf for torch: where another operation takes it, torch's tape begins there, and
-    the gradients that lie at its leaves go on along this one.
+    the gradients that lie at its leaves go on along this one. Unlike torch's, it does not notice if what a function has
+    kept is changed before the gradients are made.
     """
 
     def __init__(self) -> None:
         self._steps: list[tuple[Any, _Context, tuple[Any, ...], Tensor]] = []
+        self._outer: Tape | None = None
 
     def __enter__(self) -> Self:
-        _running.tape = self
+        self._outer, _running.tape = getattr(_running, "tape", None), self
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        _running.tape = None
+        _running.tape = self._outer
 
     def record(self, function: Any, arguments: tuple[Any, ...]) -> Tensor:
         context = _Context()
@@ -57,33 +59,62 @@ class Tape:
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradients of a scalar to `grad` of every leaf that it was made of."""
-        before = torch.is_grad_enabled()
+        if not loss.requires_grad:
+            raise RuntimeError("the loss depends on nothing that takes a gradient")
+        before, sums = torch.is_grad_enabled(), _Sums()
         _record_gradients(False)
         try:
-            _pass(loss, torch.ones_like(loss))
+            sums.add(loss, torch.ones_like(loss))
             while self._steps:
                 function, context, arguments, out = self._steps.pop()
-                if (given := out.grad) is None:
+                if (given := sums.take(out)) is None:
                     continue
                 backward = getattr(function.backward, "__wrapped__", function.backward)  # without a context of its own
                 gradients = backward(context, given)
                 for argument, gradient, asked in zip(arguments, gradients, context.needs_input_grad, strict=True):
                     if asked and gradient is not None:
-                        _pass(argument, gradient)
+                        sums.add(argument, gradient)
+            sums.store()
         finally:
             _record_gradients(before)
 
 
-def _pass(to: Tensor, gradient: Tensor) -> None:
-    if to.grad_fn is not None:
-        to.backward(gradient)  # torch's tape leads on from here
-        return
-    if to._backward_hooks:
-        for hook in to._backward_hooks.values():
-            changed = hook(gradient)
-            gradient = gradient if changed is None else changed
-    before = to.grad
-    to.grad = gradient if before is None else before + gradient
+class _Sums:
+    """The gradients of leaves, as far as they have been added up."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Tensor, Tensor]] = {}  # a leaf by its address, so that two are never compared
+
+    def add(self, to: Tensor, gradient: Tensor) -> None:
+        if to.grad_fn is not None:  # torch's tape leads on from here; another step may begin on it too
+            to.backward(gradient, retain_graph=True)
+            return
+        before = self._found.get(id(to))
+        self._found[id(to)] = to, gradient if before is None else before[1] + gradient
+
+    def take(self, leaf: Tensor) -> Tensor | None:
+        """The whole gradient of what a step made, with what has come along torch's tape."""
+        _, gradient = self._found.pop(id(leaf), (None, None))
+        gradient = gradient if leaf.grad is None else leaf.grad if gradient is None else leaf.grad + gradient
+        return gradient if gradient is None or not leaf._backward_hooks else _hooked(leaf, gradient)
+
+    def store(self) -> None:
+        """Those that are left to `grad`, laid out as the leaf is: fused optimisers read them as they lie."""
+        for leaf, gradient in self._found.values():
+            if leaf._backward_hooks:
+                gradient = _hooked(leaf, gradient)
+            if (before := leaf.grad) is not None:
+                gradient = before + gradient
+            leaf.grad = gradient if gradient.stride() == leaf.stride() else torch.empty_like(leaf).copy_(gradient)
+            for hook in (leaf._post_accumulate_grad_hooks or {}).values():
+                hook(leaf)
+
+
+def _hooked(leaf: Tensor, gradient: Tensor) -> Tensor:
+    for hook in (leaf._backward_hooks or {}).values():
+        changed = hook(gradient)
+        gradient = gradient if changed is None else changed
+    return gradient
 
 
 def apply(function: Any, *arguments: Any) -> Tensor:

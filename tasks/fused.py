@@ -131,6 +131,8 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
         layer = plan[i]
         p, q, rows, hops = layer[P], layer[Q], layer[ROWS_OUT], layer[BACK]
         gate = plan[i - 1, OUTPUT] if i and plan[i - 1, RELU] else none
+        if layer[KERNELS] and i == 0 and not grad_input:
+            break
         if layer[KERNELS]:
             to, n = rooms[turn] if i else grad_input, layer[ROWS_IN]
             sums_back(*_kernels(layer), floats(grad, rows * q).reshape((rows, q)), floats(to, n * p).reshape((n, p)))
@@ -168,6 +170,11 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     memory[:1] = 0  # it is there until now
 
 
+def _places(gradients: list[Tensor]) -> np.ndarray:
+    """[layers, 2]: where those of weights and biases lie."""
+    return np.array([each.data_ptr() for each in gradients], dtype=np.int64).reshape(-1, 2)
+
+
 class FusedChain(torch.autograd.Function):
     """`layer._Chain`, by two compiled calls."""
 
@@ -187,8 +194,7 @@ class FusedChain(torch.autograd.Function):
         (_, h, *parameters), grad = ctx.saved_tensors, grad.contiguous()
         gradients = [torch.empty_like(each) for each in parameters]
         grad_h = torch.empty_like(h) if ctx.needs_input_grad[0] else None
-        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64).reshape(-1, 2)
-        _backward(ctx.plan, places, grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), ctx.widest)
+        _backward(ctx.plan, _places(gradients), grad.data_ptr(), 0 if grad_h is None else grad_h.data_ptr(), ctx.widest)
         return grad_h, None, None, None, *gradients
 
 
@@ -210,7 +216,7 @@ def _train(
     else:
         error(predictions, y, grad, loss)
     _backward(plan, places, address(grad), np.int64(0), widest)
-    memory[:1], grad[:1] = 0, 0  # they are there until now
+    memory[:1], grad[:1], predictions[:1] = 0, 0, 0  # they are there until now
 
 
 class FusedLoss(torch.autograd.Function):
@@ -223,9 +229,8 @@ class FusedLoss(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor, layers: Any, steps: Any, y: Tensor, classes: bool, *parameters: Tensor) -> Tensor:
         (n, width), loss = h.shape, h.new_empty(())
         gradients = [torch.empty_like(each) for each in parameters]
-        places = np.array([each.data_ptr() for each in gradients], dtype=np.int64).reshape(-1, 2)
         links = described(layers, parameters, steps, width)
-        _train(links, addresses(steps), n, h.data_ptr(), y.numpy(), classes, places, loss.numpy())
+        _train(links, addresses(steps), n, h.data_ptr(), y.numpy(), classes, _places(gradients), loss.numpy())
         ctx.gradients = gradients
         return loss
 

@@ -47,13 +47,18 @@ class GCN(nn.Module):
         activations = [*[activation] * (layers - 1), last_activation]
         self.layers = [Layer(each) for each in activations]
         self.last_activation, self.dropout = last_activation, dropout
-        # W, b of the first layer, W, b of the second, …: to ask the lists at every step takes ten times as long.
-        self._flat: list[Tensor] = [each for pair in zip(self.weights, self.biases, strict=True) for each in pair]
+
+    @property
+    def _flat(self) -> list[Tensor]:
+        """W, b of the first layer, W, b of the second, … To ask the lists themselves takes ten times as long."""
+        pairs = zip(self.weights._parameters.values(), self.biases._parameters.values(), strict=True)
+        return [parameter for pair in pairs for parameter in pair if parameter is not None]
 
     @property
     def last(self) -> tuple[Tensor, Tensor]:
         """The last layer's weight [hidden, d] and bias [d]."""
-        return self._flat[-2], self._flat[-1]
+        weight, bias = self._flat[-2:]
+        return weight, bias
 
     @property
     def linear_end(self) -> bool:
@@ -76,7 +81,7 @@ class GCN(nn.Module):
         step = sums(batch, weighted=count > 0)  # the first layer is given Â·Z
         if found is not None and count == 2:  # behind more layers than two there is a row a node
             step = _of_colours(step, found)
-        return self._links(batch, found, count).then(self.layers[-1:], self._flat[-2:], [step])
+        return self._links(batch, found, count).then(self.layers[-1:], self.last, [step])
 
     def summed(self, batch: GraphBatch) -> Tensor:
         """The same, summed in double precision where no gradient is asked for: see `segment_sum`."""

@@ -149,7 +149,7 @@ def _apply(kind: Any, links: Links, flat: bool) -> Tensor:
 
 
 def activate(z: Tensor, activation: str) -> Tensor:
-    """σ(z), with a tape of its own; ReLU in place, so z must be a fresh product that nothing else needs."""
-    functions = {"relu": torch.relu_, "tanh": torch.tanh, "elu": functional.elu, "none": lambda z: z}
+    """σ(z), with a tape of its own."""
+    functions = {"relu": torch.relu, "tanh": torch.tanh, "elu": functional.elu, "none": lambda z: z}
     out: Tensor = functions[activation](z)
     return out

@@ -82,7 +82,9 @@ def described(layers: Any, parameters: Sequence[Tensor], steps: Any, width: int)
     found, own = [], iter(parameters)
     for layer, step in zip(layers, steps, strict=True):
         if layer is None:
-            q = step.f.shape[1] if isinstance(step, Gaussian) else width
+            p, q = step.f.shape if isinstance(step, Gaussian) else (width, width)
+            if p != width:
+                raise ValueError(f"the kernel vectors have {p} entries, but are given rows of {width}")
             found.append((width, q, 0, 0, 0, 0))
         else:
             weight, bias = next(own), next(own)

@@ -7,6 +7,7 @@ from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.kernels import GaussianKernels
 from permlab.readouts.pooling import Sum
+from permlab.readouts.products import fast
 from permlab.readouts.segments import flat_padded
 from permlab.tasks.gcn import GCN
 from permlab.tasks.layer import Layer, Links, chain, fused
@@ -30,8 +31,12 @@ class Head(nn.Module):
         self.last = nn.Linear(hidden, 1)
         self.layers: list[Layer | None] = [*[Layer(activation, linear=True)] * layers, Layer(linear=True)]
         self.activation, self.dropout = activation, dropout
-        dense = [self.first, *self.inner, self.last]
-        self._flat: list[Tensor] = [parameter for layer in dense for parameter in (layer.weight, layer.bias)]
+        self._dense = [self.first, *self.inner, self.last]
+
+    @property
+    def _flat(self) -> list[Tensor]:
+        """W, b of the first layer, W, b of the second, …"""
+        return [parameter for layer in self._dense for parameter in (layer.weight, layer.bias)]
 
     def forward(self, pooled: Tensor, ptr: Tensor) -> Tensor:
         z, layers, parameters = pooled, self.layers, self._flat
@@ -59,7 +64,7 @@ class GraphModel(nn.Module):
     def __init__(self, gcn: GCN, readout: Readout, head: Head) -> None:
         super().__init__()
         self.gcn, self.readout, self.head = gcn, readout, head
-        self._may_be_one_chain = isinstance(readout, Sum | GaussianKernels) and not gcn.dropout and not head.dropout
+        self._pools_by_a_link = type(readout) in (Sum, GaussianKernels)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         if (links := self.links(batch)) is not None:
@@ -77,10 +82,15 @@ class GraphModel(nn.Module):
         return self.head(self.readout.pool(x, batch.ptr), batch.ptr)
 
     def links(self, batch: GraphBatch) -> Links | None:
-        """F as one chain, to be trained by one compiled call, if it is one: where the readout is a link too."""
-        if not self._may_be_one_chain or not torch.is_grad_enabled():
+        """F as one chain, to be trained by one compiled call, if it is one: where the readout is a link too.
+
+        Hooks, which would see nothing of it, keep it from being one.
+        """
+        if not self._pools_by_a_link or not fast(batch.x) or not torch.is_grad_enabled():
             return None
         gcn, readout, head = self.gcn, self.readout, self.head
+        if gcn.dropout or head.dropout or any(each._forward_hooks for each in (self, gcn, head)):
+            return None
         if isinstance(readout, Sum) and gcn.last_activation == "none":
             links = gcn.links_summed(batch)
         elif isinstance(readout, GaussianKernels) and not readout.mean:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
+from permlab.readouts.products import on_cpu
 from permlab.readouts.tape import Tape
 from permlab.tasks.layer import fused_loss
 from permlab.tasks.losses import cross_entropy, squared_error
@@ -64,8 +65,10 @@ class GraphTask(pl.LightningModule):
 
     def training_loss(self, batch: GraphBatch) -> Tensor:
         """`loss` of a batch, at one go where that is one of those that are compiled, and the model is one chain."""
-        classes = _COMPILED.get(type(self).loss)
-        links = self.model.links(batch) if classes is not None and len(batch.y) and not batch.x.requires_grad else None
+        classes = _COMPILED.get(getattr(self.loss, "__func__", None))
+        graphs = len(batch.ptr) - 1
+        fits = graphs > 0 and batch.y.shape == (graphs,) and on_cpu(batch.y) and not batch.x.requires_grad
+        links = self.model.links(batch) if classes is not None and fits else None
         if classes is None or links is None:
             return self.loss(self.model(batch), batch.y)
         return fused_loss(links, batch.y, classes)
@@ -153,5 +156,5 @@ class GraphRegression(GraphTask):
         return regression_metrics(predictions, y)
 
 
-_COMPILED = {GraphClassification.loss: True, GraphRegression.loss: False}  # whether it is for classes
+_COMPILED: dict[Any, bool] = {GraphClassification.loss: True, GraphRegression.loss: False}  # whether it is for classes
 TASKS: dict[str, type[GraphTask]] = {"classification": GraphClassification, "regression": GraphRegression}

@@ -1,8 +1,8 @@
 """Products of float32 matrices, compiled for rows of a few dozen columns, where libraries fill vectors with nothing.
 
 The sums of a tile, a few rows of the result times up to four vectors, stay in registers while their terms come by.
-What is left behind the last vector of 16, up to four columns, is made beforehand, as products of rows with columns. How
-an entry is summed depends on nothing but its row and its column.
+What is left behind the last vector of 16, up to four columns, is made beforehand, as products of rows with columns,
+where there are many terms. How an entry is summed depends on the shapes, but not on the number of rows.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""A training step by one compiled call, and along the tape, against what autograd makes of the same model."""
+"""A training step by one compiled call, and along the tape, against the same model in double precision by autograd."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from permlab.datasets.cache import build as build_data
 from permlab.datasets.store import GraphStore
 from permlab.readouts.catalogue import build
 from permlab.readouts.names import PAPER_METHODS
@@ -26,12 +27,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    name = "synthetic,graphs=60,min_nodes=3,max_nodes=60,task=classification"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("large")))
+        build_data(name)
+        return GraphStore.open(name)
+
+
 def task(
-    store: GraphStore, kind: Any, method: str, last: str = "none", dropout: float = 0.0, **options: Any
+    store: GraphStore, kind: Any, method: str, last: str = "none", dropout: float = 0.0, d: int = 5, **options: Any
 ) -> GraphTask:
     torch.manual_seed(0)
-    readout = build(method, 5, store.manifest.max_nodes, **options)
-    gcn, head = GCN(8, 18, 5, last_activation=last, dropout=dropout), Head(readout, 9, 3, "relu", dropout)
+    readout = build(method, d, store.manifest.max_nodes, **options)
+    gcn, head = GCN(8, 18, d, last_activation=last, dropout=dropout), Head(readout, 9, 3, "relu", dropout)
     for bias in gcn.biases:
         torch.nn.init.normal_(bias)
     return kind(GraphModel(gcn, readout, head).float(), ("train",))
@@ -69,6 +79,50 @@ def test_gradients_of_a_step_are_those_of_autograd(store: GraphStore, kind: str,
     made, batch = task(store, TASKS[kind], method), store.batch(np.arange(60))
     assert (made.model.links(batch) is not None) == (method in ("sum", "kernels"))
     same(gradients(made, batch), by_autograd(made, batch))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("method", [*PAPER_METHODS, "fourier", "reduced"])
+def test_every_readout_is_trained_along_the_tape(large: GraphStore, method: str, threads: int) -> None:
+    """Graphs of many sizes: the ragged layer has several blocks. The fused Adam reads gradients as they lie."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        made, batch = task(large, GraphClassification, method), large.batch(np.arange(40))
+        ours = gradients(made, batch)
+        optimizer = made.configure_optimizers()
+        start = [parameter.detach().clone() for parameter in made.parameters()]
+        optimizer.step()
+        for old, parameter in zip(start, made.parameters(), strict=True):
+            assert parameter.grad is not None
+            moved, expected = parameter.detach() - old, -1e-3 * parameter.grad / (parameter.grad.abs() + 1e-8)
+            torch.testing.assert_close(moved, expected, rtol=1e-2, atol=1e-6)  # Adam's first step
+            parameter.data = old
+        same(ours, by_autograd(made, batch))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("method", ["alpha0", "alpha1", "alpha2", "zeta0", "zeta1"])
+def test_torchs_tape_between_steps_of_ours(store: GraphStore, method: str) -> None:
+    made, batch = task(store, GraphClassification, method, d=2), store.batch(np.arange(20))
+    ours = gradients(made, batch)
+    made.zero_grad()
+    made.loss(made.model(batch), batch.y).backward()
+    for mine, parameter in zip(ours[1:], made.parameters(), strict=True):
+        torch.testing.assert_close(mine, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_hooks_are_called_and_widths_are_checked(store: GraphStore) -> None:
+    made, batch, seen = task(store, GraphClassification, "kernels"), store.batch(np.arange(20)), []
+    made.model.gcn.register_forward_hook(lambda *given: seen.append(given))
+    made.training_loss(batch)
+    assert len(seen) == 1 and made.model.links(batch) is None
+    with pytest.raises(ValueError, match="kernel vectors have 6 entries, but are given rows of 5"):
+        other = task(store, GraphClassification, "kernels")
+        other.model.readout = build("kernels", 6, 8).float()
+        other.training_loss(batch)
 
 
 @pytest.mark.usefixtures("one_thread")
