@@ -19,11 +19,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_LONGEST = ("test_tracking.py", "test_bench.py", "test_driver.py", "test_ray_job.py")
+_LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest first, so that in the end no worker waits for another."""
+    """The files that take longest first, so that in the end no worker waits for another.
+
+    The first one has most loops compiled; the second one needs none, so that they are not compiled twice at once.
+    """
     order = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
