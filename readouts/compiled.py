@@ -1,6 +1,6 @@
 """Loops over flat arrays as machine code, by numba.
 
-A loop is compiled when it is first called, in about a second, and kept for the processes to come. `readouts` and
+A loop is compiled when it is first called, in one second to ten, and kept for the processes to come. `readouts` and
 `datasets` import nothing of each other: `datasets/compiled.py` is a link to this file.
 """
 
