@@ -19,7 +19,7 @@ from permlab.readouts.products import fast, product
 def _lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, minus: np.ndarray) -> None:
     """1/‖x‖ and scale · ‖u‖² of every row u = x/‖x‖; a zero row is divided by 1, as are all without `normalise`."""
     dots_of_both(address(x), x.shape[1], len(x), address(x), address(factor))
-    for k in range(len(x)):  # without a branch, so that it goes by vectors
+    for k in range(len(x)):
         square = factor[k]
         counts = normalise & (square > 0)
         factor[k] = np.float32(1) / np.sqrt(square if counts else np.float32(1))

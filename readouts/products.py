@@ -16,7 +16,7 @@ NARROW = 16  # columns; MKL takes three to five times as long over fewer, unless
 
 def on_cpu(*tensors: Tensor) -> bool:
     """Whether compiled loops can take these: single precision, on the host."""
-    for each in tensors:  # noqa: SIM110  asked at every turn, and `all` takes three times as long
+    for each in tensors:  # noqa: SIM110  asked at every turn, and `all` takes longer
         if each.dtype != torch.float32 or not each.is_cpu:
             return False
     return True

@@ -1,4 +1,4 @@
-"""A tape of few, large steps: what torch's own costs beside them is a tenth of a training step.
+"""A tape of few, large steps: beside them torch's own took up to a tenth of a training step.
 
 `apply` stands for the `apply` of a torch function, and outside of a `Tape` it is that. In between torch may record what
 it likes: both tapes lead to the same gradients.
@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-_record_gradients = torch._C._set_grad_enabled  # what torch.no_grad() calls: a context would take longer than the rest
+_record_gradients = torch._C._set_grad_enabled  # what torch.no_grad() calls, without a context for every step
 _running = threading.local()
 
 

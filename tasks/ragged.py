@@ -95,7 +95,7 @@ class RaggedLinear(nn.Linear):
         if self.dense_for(rows):
             padded = flat_padded(rows, ptr, self.max_nodes)
             return chain(Links(padded, [Layer(activation, linear=True)], [self.weight, self.bias], [None]))
-        sizes = np.diff(ptr.numpy())  # a third of the time that torch takes
+        sizes = np.diff(ptr.numpy())  # asked at every step, and torch takes longer
         if len(sizes) and (largest := int(sizes.max())) > self.max_nodes:
             raise ReadoutError(f"a graph has {largest} nodes; max_nodes is {self.max_nodes}")
         if rows.size(1) * self.max_nodes != self.in_features:
