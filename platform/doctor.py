@@ -18,7 +18,7 @@ from urllib.request import HTTPPasswordMgrWithDefaultRealm, OpenerDirector, buil
 from permlab.datasets.cache import cache_root
 from permlab.datasets.errors import DataError
 from permlab.platform.secrets import mask
-from permlab.platform.tracking import tracking_uri
+from permlab.platform.tracking import sqlite_file, tracking_uri
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 PATIENCE = 10  # seconds for an answer over the network
@@ -119,9 +119,8 @@ def _tracking(runs: Path) -> Finding:
     uri = tracking_uri(runs)
     if uri.startswith("http"):
         return _server(uri)
-    if uri.startswith("sqlite"):
-        there = Path(uri.removeprefix("sqlite:///")).exists()
-        return Finding("tracking", OK, f"{uri}{'' if there else ' (made by the first run)'}")
+    if path := sqlite_file(uri):
+        return Finding("tracking", OK, f"{uri}{'' if path.exists() else ' (made by the first run)'}")
     if uri.startswith("postgresql"):
         return _database(uri)
     mend = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"

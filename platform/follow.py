@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from filelock import FileLock
 
 from permlab.platform.curves import ready_curves
 from permlab.platform.json_files import read_json
+from permlab.platform.secrets import mask
 from permlab.platform.tracking import CellDelivery, SweepDelivery, TuningDelivery, connect
 
 PAUSE = 5.0  # seconds between two deliveries of what is running
@@ -26,14 +28,13 @@ def follow(folder: Path, parent: int) -> None:
     A server that cannot be reached is tried again as long as there is something to wait for, and for a while
     afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits.
     """
-    client = connect(folder.parent.parent)
     with FileLock(folder / ".delivery.lock"):
-        _follow(folder, parent, client)
+        _follow(folder, parent)
 
 
-def _follow(folder: Path, parent: int, client: Any) -> None:
+def _follow(folder: Path, parent: int) -> None:
     kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
-    delivery = kind(folder, client)
+    delivery: Any = None
     ready_curves()
     ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
 
@@ -47,6 +48,7 @@ def _follow(folder: Path, parent: int, client: Any) -> None:
     while True:
         watched = under_way()
         try:
+            delivery = delivery or kind(folder, connect(folder.parent.parent))
             delivery.advance()
             patience = GRACE
             if delivery.complete:
@@ -69,4 +71,8 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
     os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first
-    follow(Path(sys.argv[1]), int(sys.argv[2]))
+    try:
+        follow(Path(sys.argv[1]), int(sys.argv[2]))
+    except Exception as error:  # the last line is shown to the user
+        traceback.print_exc()
+        sys.exit(mask(str(error).splitlines()[0] if str(error) else type(error).__name__))

@@ -15,11 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from permlab.platform.curves import draw_curves
 from permlab.platform.histories import gather, read_history
 from permlab.platform.json_files import read_json, write_json
 
 METRICS_A_CALL, DIGEST_LENGTH = 1000, 36  # MLflow's limits; a call takes 100 parameters, of which a run has fewer
+DATABASE_TRIES = 6  # within 6 seconds; MLflow's own ten take 100
 CELL_FILES = (
     "config.yaml",
     "curves.png",
@@ -55,14 +58,44 @@ def connect(runs: Path) -> Any:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     runs.mkdir(parents=True, exist_ok=True)
+    from mlflow import MlflowClient
+    from mlflow.store.db import utils
+
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.ERROR)
-    from mlflow import MlflowClient
-
+    utils.MAX_RETRY_COUNT = DATABASE_TRIES
     uri = tracking_uri(runs)
-    if uri.startswith("sqlite"):
+    if path := sqlite_file(uri):
         _write_ahead()
+        make_store(path)
     return MlflowClient(uri)
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of an SQLite store; None for servers and other databases."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+def make_store(path: Path) -> None:
+    """MLflow's tables, whole or not there.
+
+    MLflow makes them by dozens of migrations in the file itself: a kill in between, or a second process that begins
+    at the same time, would leave a database that nobody can open.
+    """
+    if path.exists():
+        return
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):
+        if path.exists():
+            return
+        part = path.with_name(f"{path.name}.part")
+        for ending in ("", "-wal", "-shm", "-journal"):  # left by one that was killed
+            Path(f"{part}{ending}").unlink(missing_ok=True)
+        store = SqlAlchemyStore(f"sqlite:///{part}", str(path.parent / "artifacts"))
+        store.engine.dispose()
+        part.replace(path)
 
 
 def _write_ahead() -> None:
@@ -311,9 +344,8 @@ def experiment_id(client: Any, name: str) -> str:
 
     found = client.get_experiment_by_name(name)
     if found is None:
-        uri = client.tracking_uri
-        local = uri.startswith("sqlite:///")
-        location = str(Path(uri.removeprefix("sqlite:///")).parent / "artifacts" / name) if local else None
+        path = sqlite_file(client.tracking_uri)
+        location = str(path.parent / "artifacts" / name) if path else None
         try:
             return str(client.create_experiment(name, artifact_location=location))
         except MlflowException:  # somebody else was quicker

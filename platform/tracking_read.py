@@ -14,7 +14,7 @@ from permlab.platform.histories import evaluated, read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.report.stored import StoredSweep, StoredTuning
 from permlab.platform.secrets import mask
-from permlab.platform.tracking import connect, tracking_uri
+from permlab.platform.tracking import connect, sqlite_file, tracking_uri
 from permlab.platform.tuning.choice import FILE as CHOSEN
 from permlab.platform.tuning.choice import STUDIES, baseline_name
 
@@ -24,7 +24,8 @@ PAGE = 1000  # runs a call
 def read_sweep(name: str, runs: Path) -> StoredSweep:
     """The sweep's plan, its cells with what they measured, and their epochs."""
     uri = tracking_uri(runs)
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+    path = sqlite_file(uri)
+    if path and not path.exists():
         raise ConfigError(f"nothing is tracked in {runs}; name another folder with --runs, or set MLFLOW_TRACKING_URI")
     with _one_line(uri):
         client = connect(runs)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from permlab.platform.console import err
-from permlab.platform.tracking import tracking_uri
+from permlab.platform.tracking import make_store, sqlite_file, tracking_uri
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,8 @@ def run(args: argparse.Namespace) -> int:
     if uri.startswith("http"):
         err.print(f"the dashboard is the tracking server itself: {uri}", markup=False)
         return 0
-    Path(args.runs).mkdir(parents=True, exist_ok=True)
+    if path := sqlite_file(uri):
+        make_store(path)
     err.print(f"http://127.0.0.1:{args.port} (Ctrl-C ends it)", markup=False)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port)]
     store = {"MLFLOW_BACKEND_STORE_URI": uri}  # not among the command's words, which everybody may read

@@ -172,6 +172,30 @@ def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) 
     assert sorted(steps) == list(range(1, 121))
 
 
+def test_a_new_store_survives_a_kill_and_several_openers_at_once(tmp_path: Path) -> None:
+    code = "import sys, pathlib; from permlab.platform.tracking import connect; connect(pathlib.Path(sys.argv[1]))"
+    clean = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+
+    def opener() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], env=clean, stderr=subprocess.PIPE, text=True
+        )
+
+    killed = opener()
+    limit = time.monotonic() + 90
+    while not (part := tmp_path / "mlflow.db.part").exists() or part.stat().st_size < 20_000:  # in mid-migration
+        assert time.monotonic() < limit and killed.poll() is None
+        time.sleep(0.001)
+    killed.kill()
+    killed.communicate()
+    assert not (tmp_path / "mlflow.db").exists()
+    for process in [opener(), opener()]:
+        _, err = process.communicate(timeout=90)
+        assert process.returncode == 0, err
+    assert [experiment.name for experiment in connect(tmp_path).search_experiments()] == ["Default"]
+    assert not part.exists()
+
+
 def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) -> None:
     """It takes seconds to start; a run may be killed, and begun again, in the meantime."""
     words = [DATA, "threads=1", f"runs={tmp_path / 'runs'}"]

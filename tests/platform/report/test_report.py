@@ -109,11 +109,13 @@ def test_a_wrong_call_is_one_line(runs: Path, permlab, monkeypatch, words: list[
         assert "choose from: pair, partial, whole" in err
 
 
-def test_a_server_that_is_down_is_one_line(permlab, monkeypatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "postgresql://127.0.0.1:9/mlflow"])
+def test_a_store_that_is_down_is_one_line(permlab, monkeypatch, uri: str) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr("permlab.platform.tracking.DATABASE_TRIES", 1)
     code, out, err = permlab("report", "whole")
-    assert code == 1 and out == "" and "http://127.0.0.1:9 cannot be reached" in err and err.count("\n") == 1
+    assert code == 1 and out == "" and f"{uri} cannot be reached" in err and err.count("\n") == 1
 
 
 def test_the_speed_is_shown_where_it_was_measured(
