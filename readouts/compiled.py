@@ -1,9 +1,10 @@
 """Loops over flat arrays as machine code, by numba.
 
-A loop is compiled when it is first called, in one second to ten, and kept for the processes to come. `readouts` and
+A loop is compiled when it is first called, in a second or two, and kept for the processes to come. `readouts` and
 `datasets` import nothing of each other: `datasets/compiled.py` is a link to this file.
 """
 
+import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -11,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from numba import njit
+from llvmlite import binding
+from numba import njit, types
+from numba.core import cgutils, extending
 
 _ROOT = Path(__file__).resolve().parent.parent
+_Code: Any = extending._Intrinsic
+_SHARED: list["_Shared"] = []  # those that no loop has called yet
 
 
 @cache
@@ -39,12 +44,23 @@ class _Kept:
 
     def load_overload(self, types: Any, target: Any) -> Any:
         try:
-            found = self._cache.load_overload(types, target)
+            found = self._load(types, target)
         except Exception:  # whatever a pickle that is none may raise
             with suppress(OSError), self._alone():
                 self._cache.flush()
             return None
         return found if found is not None and tuple(found.signature.args) == tuple(types) else None
+
+    def _load(self, types: Any, target: Any) -> Any:
+        """As numba does, but that shared loops are ready before the code that names them is linked."""
+        target.refresh()
+        kept = self._cache._cache_file.load(self._cache._index_key(types, target.codegen()))
+        if kept is None:
+            return None
+        code = kept[0][2][0]
+        for shared in [each for each in _SHARED if each.symbol.encode() in code]:
+            shared.ready()
+        return self._cache._impl.rebuild(target, kept)
 
     def save_overload(self, types: Any, data: Any) -> None:
         with suppress(OSError), self._alone():
@@ -67,3 +83,58 @@ def compiled(loop: Callable[..., Any] | None = None, *, any_order: bool = False)
     kept._cache_file._source_stamp = (kept._cache_file._source_stamp, _sources())
     dispatcher._cache = _Kept(kept)
     return dispatcher
+
+
+class _Shared(_Code):
+    """A loop's name, its symbol, in the code of others; from Python, the loop itself."""
+
+    def __init__(self, loop: Callable[..., Any]) -> None:
+        def typed(context: Any, *numbers: Any) -> Any:
+            self.ready()
+            return types.none(*self.types), self._call
+
+        signature = inspect.signature(loop)
+        context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        whole = signature.replace(parameters=[context, *signature.parameters.values()])
+        vars(typed)["__signature__"] = whole  # without it numba would make the numbers a tuple
+        super().__init__(loop.__name__, typed)
+        self.loop, self.symbol = compiled(loop), f"{loop.__module__}.{loop.__name__}"
+        self.types = (types.int64,) * len(signature.parameters)
+        self._register()
+        _SHARED.append(self)
+
+    def __call__(self, *numbers: int) -> None:
+        self.loop(*numbers)
+
+    def ready(self) -> None:
+        """Compiled, and known by its name to the loops that call it."""
+        if self not in _SHARED:
+            return
+        _SHARED.remove(self)
+        try:
+            self.loop.compile(self.types)
+            made = self.loop.overloads[self.types]
+            place = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+            if not place:
+                raise RuntimeError(f"{self.symbol} has no code of its own")
+            binding.add_symbol(self.symbol, place)
+        except BaseException:
+            _SHARED.append(self)
+            raise
+
+    def _call(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rules = context.call_conv
+        kind = rules.get_function_type(types.none, self.types)
+        loop = cgutils.get_or_insert_function(builder.module, kind, self.symbol)
+        status, _ = rules.call_function(builder, loop, types.none, self.types, args)
+        with cgutils.if_unlikely(builder, status.is_error):
+            rules.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+
+def shared(loop: Callable[..., Any]) -> Any:
+    """A decorator for loops that take whole numbers alone: compiled once for all that call them.
+
+    Without it a loop is compiled again into every other one that calls it.
+    """
+    return _Shared(loop)

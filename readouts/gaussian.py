@@ -67,9 +67,9 @@ def sums_forth(
     out: np.ndarray,
 ) -> None:
     """Kernels [n, m] go to `values`, their sums to `out` [B, m], 1/‖x‖ to `factor` [n]."""
-    (d, m), none, one, minus = f.shape, np.int64(0), np.int64(1), np.empty_like(factor)
+    (d, m), minus = f.shape, np.empty_like(factor)
     _lengths(x, scale[0], normalise, factor, minus)
-    times(address(x), d, len(x), d, address(f), m, one, none, m, none, none, none, address(values), m)
+    times(address(x), d, len(x), d, address(f), m, 1, 0, m, 0, 0, 0, address(values), m)
     exp_sums(values, ptr, factor, minus, constant, out)
 
 
@@ -87,9 +87,9 @@ def sums_back(
     grad_x: np.ndarray,
 ) -> None:
     """The gradient of x [n, d] from that of the sums [B, m]."""
-    (d, m), none, one, weighed = f.shape, np.int64(0), np.int64(1), np.empty_like(values)
+    (d, m), weighed = f.shape, np.empty_like(values)
     weigh(values, factor, grad, ptr, weighed)
-    times(address(weighed), m, len(x), m, address(f), one, m, none, d, none, none, none, address(grad_x), d)
+    times(address(weighed), m, len(x), m, address(f), 1, m, 0, d, 0, 0, 0, address(grad_x), d)
     _straighten(x, weighed, scale[0], normalise, factor, grad_x)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from permlab.readouts.compiled import compiled
+from permlab.readouts.compiled import compiled, shared
 from permlab.readouts.gaussian import sums_back, sums_forth
 from permlab.readouts.loops.bags import bags
 from permlab.readouts.loops.gemm import outer, times
@@ -47,7 +47,6 @@ _SUMMED = 64  # rows
 def _forward(links: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple[Any, Any, Any, int]:
     """What `lay_out` gives, filled."""
     laid = lay_out(links, steps, n, source)
-    none = np.int64(0)  # a literal 0 would have every loop compiled again
     for layer in laid[0]:
         n, m, p, q, relu, bias = (layer[ROWS_IN], layer[ROWS_OUT], layer[P], layer[Q], layer[RELU], layer[BIAS])
         weight, w_row, w_column = layer[WEIGHT], 1 if layer[LINEAR] else q, p if layer[LINEAR] else 1
@@ -57,17 +56,17 @@ def _forward(links: np.ndarray, steps: np.ndarray, n: int, source: int) -> tuple
             sums_forth(*_kernels(layer), floats(out, m * q).reshape((m, q)))
             continue
         if not weight:
-            bags(source, p, ptr, m, column, value, none, none, none, out)
+            bags(source, p, ptr, m, column, value, 0, 0, 0, out)
             continue
-        once, now = (none, none) if layer[SIZES] else (bias, relu)
+        once, now = (0, 0) if layer[SIZES] else (bias, relu)
         if ptr and layer[FIRST]:
-            times(source, p, n, p, weight, w_row, w_column, none, q, none, none, none, middle, q)
-            bags(middle, q, ptr, m, column, value, once, now, none, out)
+            times(source, p, n, p, weight, w_row, w_column, 0, q, 0, 0, 0, middle, q)
+            bags(middle, q, ptr, m, column, value, once, now, 0, out)
         else:
             if ptr:
-                bags(source, p, ptr, m, column, value, none, none, none, middle)
+                bags(source, p, ptr, m, column, value, 0, 0, 0, middle)
                 source = middle
-            times(source, p, m, p, weight, w_row, w_column, once, q, now, none, none, out, q)
+            times(source, p, m, p, weight, w_row, w_column, once, q, now, 0, 0, out, q)
         if layer[SIZES]:
             _add_often(floats(out, m * q), floats(layer[SIZES], m), floats(bias, q), relu)
     return laid
@@ -93,16 +92,16 @@ def _add_often(z: np.ndarray, sizes: np.ndarray, bias: np.ndarray, relu: int) ->
             z[i] = 0
 
 
-@compiled
+@shared
 def row_sum(grad: int, rows: int, q: int, sizes: int, out: int) -> None:
     """The sum of so many rows of q floats, each taken as often as `sizes` says, or once; of every 64 first."""
-    count, none = -(-rows // _SUMMED), np.int64(0)
+    count = -(-rows // _SUMMED)
     bounds, parts = np.empty(count + 2, dtype=np.int32), np.empty(count * q, dtype=np.float32)
     for part in range(count + 1):
         bounds[part] = min(part * _SUMMED, rows)
-    bags(grad, q, address(bounds), count, none, sizes, none, none, none, address(parts))
+    bags(grad, q, address(bounds), count, 0, sizes, 0, 0, 0, address(parts))
     bounds[0], bounds[1] = 0, count
-    bags(address(parts), q, address(bounds), np.int64(1), none, none, none, none, none, out)
+    bags(address(parts), q, address(bounds), 1, 0, 0, 0, 0, 0, out)
     parts[:1], bounds[:1] = 0, 0  # they are there until now
 
 
@@ -123,14 +122,14 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
     """
     memory = np.empty(2 * widest, dtype=np.float32)
     rooms = (address(memory), address(memory) + FLOAT * widest)
-    grad, turn, none, place = given, 0, np.int64(0), len(grads)
+    grad, turn, place = given, 0, len(grads)
     if plan[-1, RELU]:
         _shut(grad, plan[-1, OUTPUT], plan[-1, ROWS_OUT] * plan[-1, Q], rooms[0])
         grad, turn = rooms[0], 1
     for i in range(len(plan) - 1, -1, -1):
         layer = plan[i]
         p, q, rows, hops = layer[P], layer[Q], layer[ROWS_OUT], layer[BACK]
-        gate = plan[i - 1, OUTPUT] if i and plan[i - 1, RELU] else none
+        gate = plan[i - 1, OUTPUT] if i and plan[i - 1, RELU] else 0
         if layer[KERNELS] and i == 0 and not grad_input:
             break
         if layer[KERNELS]:
@@ -145,7 +144,7 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
             row_sum(grad, rows, q, layer[SIZES], grads[place, 1])
         for hop in range(hops if layer[FIRST] else 0):
             ptr, column, value, rows = layer[BACK + 1 + 4 * hop : BACK + 5 + 4 * hop]
-            bags(grad, q, ptr, rows, column, value, none, none, none, rooms[turn])
+            bags(grad, q, ptr, rows, column, value, 0, 0, 0, rooms[turn])
             grad, turn = rooms[turn], 1 - turn
         source = layer[INPUT] if layer[FIRST] or not hops else layer[MIDDLE]
         if layer[LINEAR]:
@@ -158,14 +157,14 @@ def _backward(plan: np.ndarray, grads: np.ndarray, given: int, grad_input: int, 
         if layer[WEIGHT]:
             w_row, w_column = (p, 1) if layer[LINEAR] else (1, q)
             to = grad_input if i == 0 and not hops else rooms[turn]
-            at_once = none if hops else gate
-            times(grad, q, rows, q, layer[WEIGHT], w_row, w_column, none, p, none, at_once, none, to, p)
+            at_once = 0 if hops else gate
+            times(grad, q, rows, q, layer[WEIGHT], w_row, w_column, 0, p, 0, at_once, 0, to, p)
             grad, turn = to, 1 - turn
         for hop in range(hops):
             ptr, column, value, rows = layer[BACK + 1 + 4 * hop : BACK + 5 + 4 * hop]
             last = hop + 1 == hops
             to = grad_input if i == 0 and last else rooms[turn]
-            bags(grad, p, ptr, rows, column, value, none, none, gate if last else none, to)
+            bags(grad, p, ptr, rows, column, value, 0, 0, gate if last else 0, to)
             grad, turn = to, 1 - turn
     memory[:1] = 0  # it is there until now
 

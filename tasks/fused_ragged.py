@@ -45,7 +45,7 @@ def _forward(
 ) -> None:
     """`padded` [blocks' rows, k] is filled. The product is W times the padded rows as columns: short graphs are few."""
     k, (graphs, width) = rows.shape[1], out.shape
-    w_row, none, one = edges[-1] * k, np.int64(0), np.int64(1)
+    w_row = edges[-1] * k
     columns, constant = np.empty((width, graphs), dtype=np.float32), floats(bias, width)
     for i in range(width):
         columns[i] = constant[i]
@@ -57,7 +57,7 @@ def _forward(
         here, terms = padded[start[block] : start[block + 1]], (high - low) * k
         pad(rows, ptr, order[:m], low, high, here)
         source = address(here)
-        times(weight + 4 * low * k, w_row, width, terms, source, one, terms, none, m, none, none, one, to, graphs)
+        times(weight + 4 * low * k, w_row, width, terms, source, 1, terms, 0, m, 0, 0, 1, to, graphs)
     for place in range(graphs):
         row = out[order[place]]
         for i in range(width):
@@ -83,7 +83,7 @@ def _backward(
 ) -> None:
     """`sorted_grad` is room for one more gradient."""
     k, (graphs, width) = padded.shape[1], grad.shape
-    w_row, room, none, one = edges[-1] * k, 0, np.int64(0), np.int64(1)
+    w_row, room = edges[-1] * k, 0
     for place in range(graphs):
         given, made, gate = grad[order[place]], sorted_grad[place], out[order[place]]
         for i in range(width):
@@ -91,7 +91,7 @@ def _backward(
     for block in range(len(reach)):
         room = max(room, reach[block] * (edges[block + 1] - edges[block]))
     memory, source = np.empty(room * k, dtype=np.float32), address(sorted_grad)
-    row_sum(source, graphs, width, none, grad_bias)
+    row_sum(source, graphs, width, 0, grad_bias)
     to = address(grad_weight)
     for block in range(len(reach)):
         m, low, high = reach[block], edges[block], edges[block + 1]
@@ -102,7 +102,7 @@ def _backward(
         outer(source, m, width, address(here), terms, to + 4 * low * k, w_row)
         made = memory[: m * terms].reshape((m, terms))
         right, there = weight + 4 * low * k, address(made)
-        times(source, width, m, width, right, w_row, one, none, terms, none, none, none, there, terms)
+        times(source, width, m, width, right, w_row, 1, 0, terms, 0, 0, 0, there, terms)
         unpad(made, ptr, order[:m], low, high, grad_rows)
 
 

@@ -61,11 +61,11 @@ def attend_back(
 @compiled
 def spread(tables: np.ndarray, factors: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """Σ_t factor_{k, t} table_{b, t} for every row k of every graph b: tables [B, T, d], factors [n, T] → [n, d]."""
-    (n, terms), d, none, one = factors.shape, tables.shape[2], np.int64(0), np.int64(1)
+    (n, terms), d = factors.shape, tables.shape[2]
     out = np.empty((n, d), dtype=np.float32)
     for graph in range(len(tables)):
         start, count = ptr[graph], ptr[graph + 1] - ptr[graph]
         left, right = address(factors) + 4 * start * terms, address(tables) + 4 * graph * terms * d
         to = address(out) + 4 * start * d
-        times(left, terms, count, terms, right, d, one, none, d, none, none, none, to, d)
+        times(left, terms, count, terms, right, d, 1, 0, d, 0, 0, 0, to, d)
     return out

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from permlab.readouts.compiled import compiled
+from permlab.readouts.compiled import compiled, shared
 from permlab.readouts.loops.gemm import lowest, through
 from permlab.readouts.loops.vectors import (
     INDEX,
@@ -83,7 +83,7 @@ def sum_rows(x: int, q: int, count: int, weights: int, out: int) -> None:
     bounds[0] = first
 
 
-@compiled
+@shared
 def bags(
     x: int, q: int, ptr: int, rows: int, column: int, value: int, bias: int, relu: int, gate: int, out: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from permlab.readouts.compiled import compiled
+from permlab.readouts.compiled import shared
 from permlab.readouts.loops.columns import few_columns
 from permlab.readouts.loops.vectors import (
     AT_ONCE,
@@ -134,7 +134,7 @@ _times_rows, _times_row = _times_tile(lambda shape: int(_ROWS[shape[0]])), _time
 _outer_columns, _outer_column = _outer_tile(lambda count: int(_COLUMNS[count])), _outer_tile(lambda count: 1)
 
 
-@compiled
+@shared
 def times(
     a: int,
     a_row: int,
@@ -200,7 +200,7 @@ def times(
         first += width
 
 
-@compiled
+@shared
 def outer(a: int, n: int, p: int, g: int, q: int, c: int, c_row: int) -> None:
     """c = aᵀ g: a [n, p], g [n, q], c [p, q] with rows c_row apart.
 

@@ -20,8 +20,42 @@ print(twice(21), *twice.stats.cache_hits.values())
 """
 
 
-def run(folder: Path) -> str:
-    (folder / "loop.py").write_text(LOOP)
+SHARED = """
+import sys
+from permlab.readouts.compiled import compiled, shared
+from permlab.readouts.loops.vectors import integers
+import numpy as np
+
+@shared
+def put(value, to):
+    if value < 0:
+        raise ValueError("too small")
+    integers(to, 1)[0] = value
+
+@compiled
+def twice(x, to):
+    put(2 * x, to)
+
+@compiled
+def thrice(x, to):
+    twice(x, to)
+    put(x + integers(to, 1)[0], to)
+
+found = np.zeros(1, dtype=np.int64)
+thrice(14, found.ctypes.data)
+print(found[0], *(sum(each.stats.cache_hits.values()) for each in (put.loop, thrice)))
+put(5, found.ctypes.data)
+assert found[0] == 5
+try:
+    thrice(-1, found.ctypes.data)
+except ValueError as error:
+    print(error)
+print("__main__.put" in next(iter(thrice.inspect_asm().values())))
+"""
+
+
+def run(folder: Path, code: str = LOOP) -> str:
+    (folder / "loop.py").write_text(code)
     os.utime(folder / "loop.py", (0, 0))  # what was kept is known by the time of its source
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "kept")}
     command = [sys.executable, str(folder / "loop.py")]
@@ -30,6 +64,16 @@ def run(folder: Path) -> str:
 
 def test_a_loop_is_compiled_once_for_all_processes(tmp_path: Path) -> None:
     assert run(tmp_path) == "42\n" and run(tmp_path) == "42 1\n"
+
+
+def test_a_shared_loop_is_compiled_once_for_all_that_call_it(tmp_path: Path) -> None:
+    """Others name it: what they kept finds it in a new process, and its errors come through."""
+    lines = [run(tmp_path, SHARED).splitlines() for _ in range(2)]
+    assert lines[0] == ["42 0 0", "too small", "True"]
+    assert lines[1][:2] == ["42 1 1", "too small"]  # the assembly is not kept
+    for kept in (tmp_path / "kept").rglob("loop.put-*"):  # kept no more, though others name it
+        kept.unlink()
+    assert run(tmp_path, SHARED).splitlines()[0] == "42 0 1"
 
 
 def test_what_is_kept_is_of_no_use_once_another_file_of_loops_has_changed(tmp_path: Path) -> None:
