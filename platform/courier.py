@@ -11,40 +11,57 @@ from filelock import FileLock, Timeout
 
 from permlab.platform.console import err
 
+SOON = 15.0  # seconds for a courier that comes behind everything else on this machine
 
-def send_courier(folder: Path) -> subprocess.Popen[str]:
-    """A process that delivers what is written to `folder` while it is written.
+
+class Courier:
+    """A process that delivers what is written to `folder` while it is written; sent once, if it is wanted.
 
     It stays in our session: in one of its own, Linux would give it as much of a core as the training. It ignores the
     signals that are meant for the training, and delivers the end of it.
     """
-    command = [sys.executable, "-m", "permlab.platform.follow", str(folder), str(os.getpid())]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-
-def await_courier(courier: subprocess.Popen[str], seconds: float) -> None:
-    """Wait until all is delivered; say so if it is not."""
-    try:
-        _, errors = courier.communicate(timeout=seconds)
-        reason = errors.strip().splitlines()[-1][:200] if courier.returncode and errors.strip() else ""
-    except subprocess.TimeoutExpired:
-        courier.kill()
-        courier.communicate()
-        reason = f"no answer within {seconds:.0f} seconds"
-    if courier.returncode:
-        err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
-
-
-class Courier:
-    """Sends a courier once, if one is wanted."""
-
-    def __init__(self, folder: Path, wanted: bool) -> None:
+    def __init__(self, folder: Path, wanted: bool = True) -> None:
         self.folder, self.wanted = folder, wanted
         self.process: subprocess.Popen[str] | None = None
 
     def send(self) -> None:
         if self.wanted and self.process is None:
-            self.process = send_courier(self.folder)
+            self.process = self._start()
+
+    def wait(self, seconds: float) -> None:
+        """Until all is delivered; say so if it is not.
+
+        While we trained it had to stand back. Where others keep all cores busy it would do so for minutes: if it is not
+        done soon, one like all other processes goes on from where it is.
+        """
+        if self.process is None:
+            return
+        reason = self._end(min(SOON, seconds))
+        if reason is None:
+            self.process = self._start("now")
+            reason = self._end(seconds)
+        if reason is None:
+            reason = f"no answer within {seconds:.0f} seconds"
+        if reason:
+            err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
+
+    def _start(self, *words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "permlab.platform.follow", str(self.folder), str(os.getpid()), *words]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def _end(self, seconds: float) -> str | None:
+        """Why it failed; empty if it did not, None if it took too long."""
+        assert self.process is not None
+        try:
+            _, errors = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            return None
+        if not self.process.returncode:
+            return ""
+        return errors.strip().splitlines()[-1][:200] if errors.strip() else f"exit code {self.process.returncode}"
 
 
 @contextmanager
@@ -58,7 +75,6 @@ def one_courier(folder: Path, wanted: bool, seconds: float = 600) -> Iterator[Co
     courier = Courier(folder, wanted)
     try:
         yield courier
-        if courier.process:
-            await_courier(courier.process, seconds)
+        courier.wait(seconds)
     finally:
         lock.release()

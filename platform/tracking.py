@@ -120,7 +120,6 @@ class Delivery:
         where = hashlib.sha256(f"{client.tracking_uri} {experiment}".encode()).hexdigest()[:10]
         self.path = folder / f"delivered-{where}.json"
         self.state = read_json(self.path) or {"run_id": None, "epoch": 0, "status": None}
-        self.delivered_at: dict[int, int] = {}  # epoch → time, kept: a call made again must not count twice
 
     def create(self, name: str, started: float, tags: dict[str, str]) -> None:
         experiment = experiment_id(self.client, self.experiment)
@@ -204,11 +203,12 @@ class CellDelivery(Delivery):
         if not described:
             self._dataset()
         history = read_history(self.folder)
-        entries = [entry for entry in history if entry["epoch"] > self.state["epoch"]]
         ended = result is not None and self.state["status"] != result["status"]
+        points = self._points([entry for entry in history if entry["epoch"] > self.state["epoch"]])
         if result and ended:
-            entries.append({"epoch": history[-1]["epoch"] if history else 0} | outcome(result))
-        self._metrics(entries, {} if described else self.run["params"])
+            step = history[-1]["epoch"] if history else 0
+            points += [(key, value, result["ended"], step) for key, value in outcome(result).items()]
+        self._metrics(points, {} if described else self.run["params"])
         if result and ended:
             if result.get("error"):
                 self.client.set_tag(self.state["run_id"], "error", result["error"][:1000])
@@ -231,19 +231,26 @@ class CellDelivery(Delivery):
         inputs = [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])]
         self.client.log_inputs(self.state["run_id"], inputs)
 
-    def _metrics(self, entries: list[dict[str, Any]], params: dict[str, str]) -> None:
-        from mlflow.entities import Metric
-
-        now = int(time.time() * 1000)
-        metrics = [
-            Metric(key, float(value), self.delivered_at.setdefault(entry["epoch"], now), int(entry["epoch"]))
+    def _points(self, entries: list[dict[str, Any]]) -> list[tuple[str, float | None, float, int]]:
+        """Name, value, time, step. Times are written down beforehand: what is sent again must not count twice."""
+        now, known = time.time(), self.state.get("sending", {})
+        times: dict[str, float] = {epoch: known.get(epoch, now) for epoch in (str(entry["epoch"]) for entry in entries)}
+        if times != known:
+            self.save(sending=times)
+        return [
+            (key, value, times[str(entry["epoch"])], int(entry["epoch"]))
             for entry in entries
             for key, value in entry.items()
-            if key != "epoch" and value is not None
+            if key != "epoch"
         ]
+
+    def _metrics(self, points: list[tuple[str, float | None, float, int]], params: dict[str, str]) -> None:
+        from mlflow.entities import Metric
+
+        metrics = [Metric(key, float(v), int(1000 * at), step) for key, v, at, step in points if v is not None]
         self.log(metrics, params)
-        if entries or params:
-            self.save(epoch=entries[-1]["epoch"] if entries else self.state["epoch"], described=True)
+        if points or params:
+            self.save(epoch=max([self.state["epoch"], *(point[3] for point in points)]), described=True, sending={})
 
 
 class SweepDelivery(Delivery):

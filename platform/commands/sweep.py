@@ -18,7 +18,7 @@ from typing import Any
 from permlab.platform.building import build_if_missing
 from permlab.platform.cell_task import run_cell_in_worker
 from permlab.platform.console import err, out, print_json
-from permlab.platform.courier import await_courier, send_courier
+from permlab.platform.courier import Courier
 from permlab.platform.errors import ConfigError
 from permlab.platform.grid import SweepSettings
 from permlab.platform.settings import describe, read_settings
@@ -135,11 +135,13 @@ def execute(
     todo = [cell for cell in plan if cell.result is None]
     work = sum(cell.seconds for cell in todo)
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
-    courier = send_courier(folder) if settings.track and not joins else None  # it gets ready while Ray does
+    courier = Courier(folder, settings.track)
+    if not joins:
+        courier.send()  # it gets ready while Ray does
     with cluster(address) as nodes:
         if settings.track and joins:
             refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
-            courier = send_courier(folder)
+            courier.send()
         room = slots(settings.resources)
         done = len(plan) - len(todo)
         err.print(
@@ -156,8 +158,7 @@ def execute(
             stopped = stop_signal()
     gave_up = progress.failed > settings.max_failed
     _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
-    if courier:
-        await_courier(courier, seconds=600)
+    courier.wait(seconds=600)
     if stopped:
         return 128 + stopped, "stopped; the same command goes on from the checkpoints"
     if gave_up:

@@ -19,7 +19,7 @@ from rich.table import Table
 from permlab.platform.building import build_if_missing
 from permlab.platform.config import RunSettings
 from permlab.platform.console import err, out, print_json
-from permlab.platform.courier import await_courier, send_courier
+from permlab.platform.courier import Courier
 from permlab.platform.settings import describe, read_settings
 
 
@@ -51,11 +51,11 @@ def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] =
     from permlab.platform.epoch_bar import EpochBar
 
     build_if_missing(settings.dataset)
-    couriers = []
+    couriers: list[Courier] = []
 
     def send(folder: Path) -> None:
-        if settings.track:
-            couriers.append(send_courier(folder))
+        couriers.append(Courier(folder, settings.track))
+        couriers[-1].send()
 
     def tell(folder: Path) -> None:
         err.print(f"{settings.name} is done already ({folder}); --fresh runs it again", markup=False)
@@ -69,7 +69,7 @@ def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] =
     finally:
         bar.progress.stop()
         for courier in couriers:
-            await_courier(courier, seconds=60)
+            courier.wait(seconds=60)
 
 
 def _show(result: dict[str, Any]) -> None:

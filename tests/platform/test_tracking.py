@@ -16,12 +16,15 @@ import pytest
 import torch
 
 from permlab.datasets.store import GraphStore
+from permlab.platform.cell import run_cell
 from permlab.platform.config import RunSettings
+from permlab.platform.courier import Courier
 from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.record import Record
 from permlab.platform.settings import read_settings
-from permlab.platform.tracking import connect
+from permlab.platform.tracking import CellDelivery, connect
+from permlab.tasks.modules import GraphTask
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
 CLI = [sys.executable, "-c", "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"]
@@ -211,6 +214,56 @@ def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) ->
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
 
 
+@pytest.fixture
+def untold(tmp_path: Path) -> Path:
+    """The folder of a run that is done, and in no store."""
+    words = [DATA, "train.epochs=3", "threads=1", f"runs={tmp_path / 'runs'}"]
+    run_cell(read_settings(RunSettings, words))
+    return cell_folder(tmp_path)
+
+
+def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr("permlab.platform.courier.SOON", 0.1)  # less than Python needs to start
+    left = subprocess.Popen([sys.executable, "-m", "permlab.platform.follow", str(untold), "1"])  # by one that is dead
+    try:
+        limit = time.monotonic() + 60
+        while not (untold / ".delivery.pid").exists():
+            assert time.monotonic() < limit and left.poll() is None
+            time.sleep(0.01)
+        left.send_signal(signal.SIGSTOP)
+        courier = Courier(untold)
+        courier.send()
+        first = courier.process
+        courier.wait(60)
+        assert first is not None and first.returncode == left.wait(10) == -signal.SIGKILL
+    finally:
+        left.kill()
+    assert courier.process is not None and courier.process.returncode == 0 and capsys.readouterr().err == ""
+    assert only_run(connect(untold.parent.parent)).info.status == "FINISHED"
+
+
+def test_what_is_sent_again_does_not_count_twice(untold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A courier is killed when the store has the metrics, and it has not yet written that down."""
+    client, save = connect(untold.parent.parent), CellDelivery.save
+
+    def die(delivery: CellDelivery, **changes: object) -> None:
+        if "epoch" in changes:
+            raise KeyboardInterrupt
+        save(delivery, **changes)
+
+    for _ in range(2):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(CellDelivery, "save", die)
+            CellDelivery(untold, client).advance()
+        time.sleep(0.01)
+    CellDelivery(untold, client).advance()
+    run = only_run(client)
+    for metric in ("train/running_loss", "cost/parameters"):
+        steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
+        assert len(steps) == len(set(steps)) == (3 if metric.startswith("train") else 1)
+
+
 def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
     words = ("train", DATA, "train.epochs=1000000", "train.checkpoint_every=1000000", "threads=1")
     process = start(tmp_path, *words)
@@ -286,10 +339,6 @@ def _wait_for(url: str, seconds: float = 90) -> None:
 
 def test_the_last_epoch_is_told_when_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A courier that looks while the final evaluation runs must not miss its metrics."""
-    from permlab.platform.cell import run_cell
-    from permlab.platform.tracking import CellDelivery
-    from permlab.tasks.modules import GraphTask
-
     words = [DATA, "train.epochs=3", "train.eval_every=100", "threads=1", f"runs={tmp_path / 'runs'}"]
     client = connect(tmp_path / "runs")
     measure = GraphTask.on_validation_epoch_end
