@@ -66,7 +66,7 @@ class RunSettings(Settings):
     train: TrainSettings = TrainSettings()
     data: DataSettings = DataSettings()
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
-    threads: int | None = Field(None, ge=1, description="torch threads (default: torch's own choice)")
+    threads: int | None = Field(1, ge=1, description="torch threads; another number rounds differently")
     runs: str = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
     experiment: str = Field("permlab", description="MLflow experiment")

@@ -4,6 +4,7 @@ import pytest
 
 from permlab.platform.config import RunSettings, cell_key
 from permlab.platform.errors import ConfigError
+from permlab.platform.grid import SweepSettings
 from permlab.platform.settings import describe, read_settings, recipes
 
 
@@ -89,3 +90,9 @@ def test_augment_is_identity_with_four_copies() -> None:
     assert (read("method=augment").permutations, read("method=identity").permutations) == (4, 0)
     explicit = read("method=augment", "train.permutations=4")
     assert cell_key(explicit, "x") == cell_key(read("method=augment"), "x")
+
+
+def test_a_run_by_itself_is_the_cell_of_a_sweep() -> None:
+    """Threads included: they are not in the key, but more of them round differently."""
+    (cell,) = SweepSettings().cells()
+    assert cell == RunSettings(experiment=cell.experiment)
