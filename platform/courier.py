@@ -1,6 +1,7 @@
 """Sends a courier after a run or a sweep, and waits for it in the end. Knows nothing of MLflow itself."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ class Courier:
     """
 
     def __init__(self, folder: Path, wanted: bool = True) -> None:
-        self.folder, self.wanted = folder, wanted
+        self.folder, self.wanted = folder.resolve(), wanted
         self.process: subprocess.Popen[str] | None = None
 
     def send(self) -> None:
@@ -42,7 +43,7 @@ class Courier:
             self.process = self._start("now")
             reason = self._end(seconds)
         if reason is None:
-            reason = f"no answer within {seconds:.0f} seconds"
+            reason = f"no answer within {seconds + SOON:.0f} seconds"
         if reason:
             err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
 
@@ -51,13 +52,15 @@ class Courier:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _end(self, seconds: float) -> str | None:
-        """Why it failed; empty if it did not, None if it took too long."""
+        """Why it failed; empty if it did not, None if it took too long or was killed."""
         assert self.process is not None
         try:
             _, errors = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
+            return None
+        if self.process.returncode == -signal.SIGKILL:
             return None
         if not self.process.returncode:
             return ""

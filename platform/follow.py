@@ -29,7 +29,7 @@ def follow(folder: Path, parent: int, now: bool = False) -> None:
 
     A server that cannot be reached is tried again as long as there is something to wait for, and for a while
     afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits; one that is
-    to deliver `now` ends the others, which may have to wait for a core.
+    to deliver `now` ends those of dead processes, which may have to wait for a core.
     """
     lock, holder = FileLock(folder / ".delivery.lock"), folder / ".delivery.pid"
     while now and not lock.is_locked:
@@ -43,10 +43,14 @@ def follow(folder: Path, parent: int, now: bool = False) -> None:
 
 
 def _end(holder: Path) -> None:
-    """Kill the courier that wrote this file, if it is one, on this machine; nothing that it does is done by halves."""
+    """Kill the courier that wrote this file, if its parent is dead: whatever it was about to do is done again."""
     with suppress(OSError, ValueError):
         pid = int(holder.read_text())
-        if str(holder.parent).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        place = words.index("permlab.platform.follow")
+        folder, parent = words[place + 1 : place + 3]
+        orphan = f"\nPPid:\t{parent}\n" not in Path(f"/proc/{pid}/status").read_text()
+        if folder == str(holder.parent) and orphan and pid != os.getpid():
             os.kill(pid, signal.SIGKILL)
 
 

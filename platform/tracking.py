@@ -6,8 +6,9 @@ Delivery is idempotent and resumes where it stopped; `delivered-*.json` beside a
 
 import hashlib
 import json
+import logging
 import os
-import tempfile
+import shutil
 import time
 import uuid
 from collections.abc import Sequence
@@ -50,19 +51,17 @@ def tracking_uri(runs: Path) -> str:
 
 
 def connect(runs: Path) -> Any:
-    import logging
-
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
     runs.mkdir(parents=True, exist_ok=True)
     from mlflow import MlflowClient
     from mlflow.store.db import utils
 
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
-    logging.getLogger("alembic").setLevel(logging.ERROR)
+    _quiet()
     utils.MAX_RETRY_COUNT = DATABASE_TRIES
     uri = tracking_uri(runs)
     if path := sqlite_file(uri):
@@ -71,9 +70,20 @@ def connect(runs: Path) -> Any:
     return MlflowClient(uri)
 
 
+def _quiet() -> None:
+    """When it is imported MLflow sets its own levels."""
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def sqlite_file(uri: str) -> Path | None:
     """The file of an SQLite store; None for servers and other databases."""
-    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+    from sqlalchemy.engine import make_url
+
+    if not uri.startswith("sqlite"):
+        return None
+    database = make_url(uri).database
+    return Path(database) if database and database != ":memory:" else None
 
 
 def make_store(path: Path) -> None:
@@ -85,16 +95,18 @@ def make_store(path: Path) -> None:
     if path.exists():
         return
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from sqlalchemy.engine import URL
 
+    _quiet()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
+    with FileLock(f"{path}.lock", timeout=30):
         if path.exists():
             return
-        part = path.with_name(f"{path.name}.part")
-        for ending in ("", "-wal", "-shm", "-journal"):  # left by one that was killed
-            Path(f"{part}{ending}").unlink(missing_ok=True)
-        store = SqlAlchemyStore(f"sqlite:///{part}", str(path.parent / "artifacts"))
-        store.engine.dispose()
+        part, logs = path.with_name(f"{path.name}.part"), ("-wal", "-shm", "-journal")
+        for left in (str(part), *(f"{file}{log}" for file in (part, path) for log in logs)):  # by those that are dead
+            Path(left).unlink(missing_ok=True)
+        uri = URL.create("sqlite", database=str(part)).render_as_string()
+        SqlAlchemyStore(uri, str(path.parent / "artifacts")).engine.dispose()
         part.replace(path)
 
 
@@ -152,10 +164,13 @@ class Delivery:
     def finish(self, status: str, ended: float, files: Sequence[str]) -> None:
         present = [name for name in files if (self.folder / name).exists()]
         if present:
-            with tempfile.TemporaryDirectory(dir=self.folder) as bundle:  # one call for all of them
-                for name in present:
-                    os.link(self.folder / name, Path(bundle) / name)
-                self.client.log_artifacts(self.state["run_id"], bundle)
+            bundle = self.folder / ".bundle"  # one call for all of them
+            shutil.rmtree(bundle, ignore_errors=True)
+            bundle.mkdir()
+            for name in present:
+                os.link(self.folder / name, bundle / name)
+            self.client.log_artifacts(self.state["run_id"], str(bundle))
+            shutil.rmtree(bundle, ignore_errors=True)
         self.client.set_terminated(self.state["run_id"], status, int(ended * 1000))
         self.save(status=status)
 

@@ -7,7 +7,7 @@ A loop is compiled when it is first called, in a second or two, and kept for the
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def compiled(loop: Callable[..., Any] | None = None, *, any_order: bool = False)
     except RuntimeError:
         return njit(**options)(loop)
     kept = dispatcher._cache
-    kept._cache_file._source_stamp = (kept._cache_file._source_stamp, _sources())
+    kept._cache_file._source_stamp = (kept._cache_file._source_stamp, loop.__module__, _sources())
     dispatcher._cache = _Kept(kept)
     return dispatcher
 
@@ -90,6 +90,8 @@ class _Shared(_Code):
 
     def __init__(self, loop: Callable[..., Any]) -> None:
         def typed(context: Any, *numbers: Any) -> Any:
+            if not all(isinstance(each, types.Integer | types.Boolean) for each in numbers):
+                return None
             self.ready()
             return types.none(*self.types), self._call
 
@@ -98,6 +100,7 @@ class _Shared(_Code):
         whole = signature.replace(parameters=[context, *signature.parameters.values()])
         vars(typed)["__signature__"] = whole  # without it numba would make the numbers a tuple
         super().__init__(loop.__name__, typed)
+        update_wrapper(self, loop)
         self.loop, self.symbol = compiled(loop), f"{loop.__module__}.{loop.__name__}"
         self.types = (types.int64,) * len(signature.parameters)
         self._register()
@@ -106,21 +109,20 @@ class _Shared(_Code):
     def __call__(self, *numbers: int) -> None:
         self.loop(*numbers)
 
+    def __reduce__(self) -> str:
+        return str(self.__name__)
+
     def ready(self) -> None:
         """Compiled, and known by its name to the loops that call it."""
         if self not in _SHARED:
             return
+        self.loop.compile(self.types)
+        made = self.loop.overloads[self.types]
+        place = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        if not place or made.signature.return_type != types.none:
+            raise RuntimeError(f"{self.symbol} returns something, or has no code of its own")
+        binding.add_symbol(self.symbol, place)
         _SHARED.remove(self)
-        try:
-            self.loop.compile(self.types)
-            made = self.loop.overloads[self.types]
-            place = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-            if not place:
-                raise RuntimeError(f"{self.symbol} has no code of its own")
-            binding.add_symbol(self.symbol, place)
-        except BaseException:
-            _SHARED.append(self)
-            raise
 
     def _call(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
         rules = context.call_conv
@@ -133,7 +135,7 @@ class _Shared(_Code):
 
 
 def shared(loop: Callable[..., Any]) -> Any:
-    """A decorator for loops that take whole numbers alone: compiled once for all that call them.
+    """A decorator for loops that take whole numbers alone and return nothing: compiled once for all that call them.
 
     Without it a loop is compiled again into every other one that calls it.
     """

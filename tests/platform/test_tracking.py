@@ -4,9 +4,11 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -23,7 +25,7 @@ from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.record import Record
 from permlab.platform.settings import read_settings
-from permlab.platform.tracking import CellDelivery, connect
+from permlab.platform.tracking import CellDelivery, connect, sqlite_file
 from permlab.tasks.modules import GraphTask
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
@@ -186,8 +188,11 @@ def test_a_new_store_survives_a_kill_and_several_openers_at_once(tmp_path: Path)
 
     killed = opener()
     limit = time.monotonic() + 90
-    while not (part := tmp_path / "mlflow.db.part").exists() or part.stat().st_size < 20_000:  # in mid-migration
+    log, size = tmp_path / "mlflow.db.part-wal", 0
+    while size < 200_000:  # of some 4,000,000: in mid-migration
         assert time.monotonic() < limit and killed.poll() is None
+        with suppress(FileNotFoundError):
+            size = log.stat().st_size
         time.sleep(0.001)
     killed.kill()
     killed.communicate()
@@ -196,7 +201,34 @@ def test_a_new_store_survives_a_kill_and_several_openers_at_once(tmp_path: Path)
         _, err = process.communicate(timeout=90)
         assert process.returncode == 0, err
     assert [experiment.name for experiment in connect(tmp_path).search_experiments()] == ["Default"]
-    assert not part.exists()
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_a_new_store_takes_nothing_of_an_old_one(tmp_path: Path) -> None:
+    """A killed process leaves a log beside the database; then the database is removed by hand."""
+    code = (
+        "import os, signal, sys, pathlib; from permlab.platform.tracking import connect\n"
+        "client = connect(pathlib.Path(sys.argv[1]))\n"
+        "for number in range(20): client.create_experiment(f'old {number}')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    clean = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=clean)
+    assert (tmp_path / "mlflow.db-wal").stat().st_size > 0
+    (tmp_path / "mlflow.db").unlink()
+    assert [experiment.name for experiment in connect(tmp_path).search_experiments()] == ["Default"]
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize(
+    "uri", ["sqlite:///{}/x.db?timeout=30", "sqlite:///{}/file%20x.db", "sqlite+pysqlite:///{}/x.db"]
+)
+def test_a_store_may_be_named_in_other_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(tmp_path))
+    assert [experiment.name for experiment in connect(tmp_path).search_experiments()] == ["Default"]
+    assert {file.name for file in tmp_path.glob("*.db")} == {"file x.db" if "%" in uri else "x.db"}
+    assert sqlite_file("sqlite:///:memory:") is None
 
 
 def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) -> None:
@@ -222,10 +254,13 @@ def untold(tmp_path: Path) -> Path:
     return cell_folder(tmp_path)
 
 
-def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+@pytest.mark.parametrize("dead", [True, False])
+def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch, capsys, dead: bool) -> None:
+    """Those of dead processes, and one's own."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("permlab.platform.courier.SOON", 0.1)  # less than Python needs to start
-    left = subprocess.Popen([sys.executable, "-m", "permlab.platform.follow", str(untold), "1"])  # by one that is dead
+    parent = "1" if dead else str(os.getpid())
+    left = subprocess.Popen([sys.executable, "-m", "permlab.platform.follow", str(untold.resolve()), parent])
     try:
         limit = time.monotonic() + 60
         while not (untold / ".delivery.pid").exists():
@@ -235,8 +270,12 @@ def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch: pytest.
         courier = Courier(untold)
         courier.send()
         first = courier.process
-        courier.wait(60)
-        assert first is not None and first.returncode == left.wait(10) == -signal.SIGKILL
+        courier.wait(60 if dead else 8)
+        assert first is not None and first.returncode == -signal.SIGKILL
+        if not dead:
+            assert left.poll() is None and "not in MLflow yet: no answer" in capsys.readouterr().err
+            return
+        assert left.wait(10) == -signal.SIGKILL
     finally:
         left.kill()
     assert courier.process is not None and courier.process.returncode == 0 and capsys.readouterr().err == ""
