@@ -240,7 +240,7 @@ def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) ->
     record.start()
     dead = subprocess.Popen(["true"])
     dead.wait()
-    courier = [sys.executable, "-m", "permlab.platform.follow", str(record.folder), str(dead.pid)]
+    courier = [sys.executable, "-m", "permlab.platform.follow", str(record.folder), str(dead.pid), "now"]
     done = subprocess.run(courier, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
@@ -260,7 +260,7 @@ def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch, capsys,
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("permlab.platform.courier.SOON", 0.1)  # less than Python needs to start
     parent = "1" if dead else str(os.getpid())
-    left = subprocess.Popen([sys.executable, "-m", "permlab.platform.follow", str(untold.resolve()), parent])
+    left = subprocess.Popen([sys.executable, "-m", "permlab.platform.follow", str(untold.resolve()), parent, "now"])
     try:
         limit = time.monotonic() + 60
         while not (untold / ".delivery.pid").exists():
