@@ -6,24 +6,30 @@ from permlab.datasets.colours import Colours
 from permlab.datasets.store import GraphStore
 
 
-@pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
-    """A hundred small graphs with two classes."""
-    name = "synthetic,graphs=100,task=classification"
+def _built(name: str, factory: pytest.TempPathFactory) -> GraphStore:
+    """In a cache of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("tasks")))
+        patch.setenv("PERMLAB_CACHE", str(factory.mktemp("tasks")))
         build(name)
         return GraphStore.open(name)
 
 
 @pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    """A hundred small graphs with two classes."""
+    return _built("synthetic,graphs=100,task=classification", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    """Graphs of many sizes with two classes."""
+    return _built("synthetic,graphs=60,min_nodes=3,max_nodes=60,task=classification", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def coloured(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
     """Small graphs whose Â·Z takes three values."""
-    name = "synthetic,graphs=600,min_nodes=1,max_nodes=5,features=1"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("coloured")))
-        build(name)
-        store = GraphStore.open(name)
+    store = _built("synthetic,graphs=600,min_nodes=1,max_nodes=5,features=1", tmp_path_factory)
     store.az = np.sign(np.round(store.az)).astype(np.float32) + 0.0  # no −0
     return store
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from permlab.datasets.cache import build as build_data
 from permlab.datasets.store import GraphStore
 from permlab.readouts.catalogue import build
 from permlab.readouts.names import PAPER_METHODS
@@ -25,15 +24,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
-    name = "synthetic,graphs=60,min_nodes=3,max_nodes=60,task=classification"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("large")))
-        build_data(name)
-        return GraphStore.open(name)
 
 
 def task(
