@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from permlab.datasets.assembly import assemble, assemble_permuted, bounds, features, nodes, touch
-from permlab.datasets.batch import GraphBatch
+from permlab.datasets.batch import GraphBatch, NormalisedAdjacency
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
-from permlab.datasets.chunk import GraphChunk, from_arrow
-from permlab.datasets.colours import Colours, colours_of
+from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
 from permlab.datasets.manifest import CacheBroken, Manifest, open_array, read_manifest, rebuild_hint
 from permlab.datasets.randomness import node_order
@@ -106,94 +104,136 @@ class GraphStore:
         drawn = (node_order(self.graph_id, self.node_ptr, seed) - start for seed in seeds)
         return np.stack([order.astype(np.int32) for order in drawn])
 
-    def colours(self, graphs: np.ndarray) -> Colours | None:
-        """Those of these graphs' nodes, if they are few: see `batch`. For what is computed on the host."""
-        if self.device.type != "cpu":
-            return None
-        try:
-            return colours_of(graphs, self.az, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
-        except ValueError:
-            raise self._damaged() from None
-
     def batch(
         self,
         graphs: np.ndarray,
         permutation_seed: int | np.ndarray | None = None,
         orders: np.ndarray | None = None,
-        colours: Colours | None = None,
+        step: int = 0,
     ) -> GraphBatch:
-        """The graphs at these positions as one batch, by loops over the flat arrays.
+        """The graphs at these positions as one batch, by index arithmetic.
 
-        With `permutation_seed`, each graph's nodes are renumbered at random, in features and adjacency alike. The
-        order depends on that seed (one, or one a graph; negative: keep its order) and the graph, not on the batch.
+        With `permutation_seed`, the nodes of each graph are renumbered at random, in features and edges alike. The
+        order depends on that seed (one, or one per graph; negative: keep the order) and the graph, not on the batch.
         With `orders`, drawn before, it names the row of those instead.
-        A row of Â keeps the order of its entries, so that sums over neighbours are the same to the last bit.
-        With `colours` of (at least) these graphs the batch has those of its nodes.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
-        try:
-            ptr, entry_ptr = bounds(graphs, self.node_ptr, self.a_ptr, len(self.a_column))
-        except IndexError:
+        if len(graphs) and not 0 <= graphs.min() <= graphs.max() < len(self):
             given = f"{graphs.min()} to {graphs.max()}"
-            raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}") from None
-        except ValueError:
-            raise self._damaged() from None
-        if len(self.az) + 1 != len(self.a_ptr) or len(self.a_value) != len(self.a_column):
-            raise self._damaged()
-        host = self.device.type == "cpu"
-        if host and (permutation_seed is not None or colours is not None):  # whole graphs are read ahead by the machine
-            rows = self.az.reshape(-1) if colours is None else colours.second
-            touch(graphs, self.node_ptr, self.a_ptr, self.a_column, self.a_value, rows)
-        flat = (graphs, ptr, entry_ptr, self.node_ptr, self.a_ptr, self.a_column, self.a_value)
-        permuted = None if permutation_seed is None else self._permuted(graphs, ptr, permutation_seed, orders)
-        node = None
-        try:
-            if permuted is None:
-                a_ptr, column, value = assemble(*flat)
-            else:
-                node, a_ptr, column, value = assemble_permuted(*flat, *permuted)
-        except ValueError:
-            raise self._damaged() from None
-        if node is None and colours is None and host:
-            coloured, x = None, torch.from_numpy(features(graphs, ptr, self.node_ptr, self.az))
-        else:
-            node = nodes(graphs, ptr, self.node_ptr) if node is None else node
-            coloured = colours.of(node) if colours else None
-            x = coloured.rows() if coloured else self._features.index_select(0, self._tensor(node))
-        return GraphBatch(
-            x=x,
-            ptr=self._tensor(ptr),
-            a_ptr=self._tensor(a_ptr),
-            a_column=self._tensor(column),
-            a_value=self._tensor(value),
-            y=self._tensor(self.y[graphs]),
-            colours=coloured,
-        )
+            raise DataUsageError(f"graph positions run from 0 to {len(self) - 1}, got {given}")
+        first = self.node_ptr[graphs]
+        sizes = self.node_ptr[graphs + 1] - first
+        if len(sizes) and (first.min() < 0 or sizes.min() < 0 or (first + sizes).max() >= len(self.a_ptr)):
+            raise self.damaged()
+        ptr = pointer(sizes)
+        order = None if permutation_seed is None else self._permuted(graphs, ptr, permutation_seed, orders)
+        return StoredBatch(self, graphs, first, sizes, ptr, order, step)
 
     def _permuted(
         self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Orders of nodes, and of every graph its row of them and where it begins there."""
+    ) -> np.ndarray:
+        """[n]: the node of its graph that stands at every place of the batch."""
         if orders is None:
-            order = node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
-            return order[None], np.zeros_like(graphs), ptr
+            return node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
         row = seed if isinstance(seed, np.ndarray) else np.full(graphs.shape, seed)
         fits = orders.shape[1] == self.node_ptr[-1] and row.shape == graphs.shape
         if not fits or (len(row) and not 0 <= row.min() <= row.max() < len(orders)):
-            raise DataUsageError(f"orders {orders.shape} do not have these rows, or are another data set's")
-        return orders, row, self.node_ptr[graphs]
+            raise DataUsageError(f"orders {orders.shape} do not have these rows, or belong to another data set")
+        sizes = np.diff(ptr)
+        place = np.arange(ptr[-1]) + np.repeat(self.node_ptr[graphs] - ptr[:-1], sizes)
+        return orders[np.repeat(row, sizes), place]
 
-    def _damaged(self) -> CacheBroken:
+    def damaged(self) -> CacheBroken:
+        """What is raised where the flat arrays contradict each other."""
         hint = rebuild_hint(self.manifest.name)
         return CacheBroken(
             f"{self.folder}: node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy is damaged; {hint}"
         )
 
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+    def raw_features(self, node: np.ndarray) -> np.ndarray:
+        """Z of these nodes of the data set, from the shards: [n] → [n, r]."""
+        rows = np.empty((len(node), len(self.manifest.feature_names)), dtype=np.float32)
+        start = 0
+        for shard in self.shards:
+            here = (node >= start) & (node < start + len(shard.x))
+            rows[here] = shard.x[node[here] - start]
+            start += len(shard.x)
+        return rows
+
+    def tensor(self, array: np.ndarray) -> torch.Tensor:
+        """On the store's device; nobody waits for the copy."""
         tensor = torch.from_numpy(array)
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
-    def _features(self) -> torch.Tensor:
-        """Â·Z on the device. Indices are reckoned on the host."""
-        return self._tensor(self.az)
+    def features(self) -> torch.Tensor:
+        """Â·Z on the device, whole: batches are gathered there."""
+        return self.tensor(self.az)
+
+
+class StoredBatch(GraphBatch):
+    """A batch of a store's graphs. What a model does not ask for is not made."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        graphs: np.ndarray,
+        first: np.ndarray,
+        sizes: np.ndarray,
+        ptr: np.ndarray,
+        order: np.ndarray | None,
+        step: int,
+    ) -> None:
+        self._store, self._first, self._order, self.sizes, self.step = store, first, order, sizes, step
+        self.graph_id, self.edge_attr = store.graph_id[graphs], None
+        self._bounds = ptr
+        self.ptr, self.y = store.tensor(ptr), store.tensor(store.y[graphs])
+
+    @cached_property
+    def _node(self) -> np.ndarray:
+        """[n]: the nodes' places in the data set."""
+        start = np.repeat(self._first, self.sizes)
+        if self._order is not None:
+            return start + self._order
+        return start + np.arange(len(start)) - np.repeat(self._bounds[:-1], self.sizes)
+
+    @cached_property
+    def x(self) -> torch.Tensor:  # type: ignore[override]
+        return self._store.tensor(self._store.raw_features(self._node))
+
+    @cached_property
+    def az(self) -> torch.Tensor:
+        node = torch.from_numpy(self._node)
+        return self._store.features.index_select(0, node.to(self._store.device, non_blocking=True))
+
+    @cached_property
+    def _entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Â as CSR on the host; a row keeps the order of its entries, so that permuted graphs give the same sums."""
+        store, node, n = self._store, self._node, len(self._node)
+        begin = store.a_ptr[node]
+        degree = store.a_ptr[node + 1] - begin
+        if n and (begin.min() < 0 or degree.min() < 0 or (begin + degree).max() > len(store.a_column)):
+            raise store.damaged()
+        ptr = pointer(degree)
+        entry = np.arange(ptr[-1]) + np.repeat(begin - ptr[:-1], degree)
+        column, start = store.a_column[entry], np.repeat(np.repeat(self._bounds[:-1], self.sizes), degree)
+        if len(column) and ((column < 0) | (column >= np.repeat(np.repeat(self.sizes, self.sizes), degree))).any():
+            raise store.damaged()
+        column = column + start
+        if self._order is not None:
+            place = np.empty(n, dtype=np.int64)
+            place[self._order + np.repeat(self._bounds[:-1], self.sizes)] = np.arange(n)
+            column = place[column]
+        return ptr.astype(np.int32), column.astype(np.int32), store.a_value[entry]
+
+    @cached_property
+    def adjacency(self) -> NormalisedAdjacency:
+        return NormalisedAdjacency(*(self._store.tensor(part) for part in self._entries))
+
+    @cached_property
+    def edge_index(self) -> torch.Tensor:  # type: ignore[override]
+        """The entries of Â without its diagonal: stored graphs have both directions of every edge, and no loops."""
+        ptr, column, _ = self._entries
+        row = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        edges = row != column
+        return self._store.tensor(np.stack([column[edges].astype(np.int64), row[edges]]))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
-from permlab.readouts.checks import check_matrix, check_ptr, ptr_from_index
+from permlab.readouts.checks import check_finite, check_ptr, check_shape, ptr_from_index
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.segments import flat_padded
 
@@ -33,8 +33,9 @@ class Readout(Aggregation):
     in_channels: int
     out_channels: int
     max_nodes: int | None = None  # N, where the output has room for N rows only
+    validate: bool = True  # look at the values of x and ptr, which waits for the device; shapes are always checked
 
-    __call__ = torch.nn.Module.__call__  # PyG's answers a bad call in other words, before forward can
+    __call__ = torch.nn.Module.__call__  # bypass PyG's own checks: ours give clearer messages
 
     def forward(
         self,
@@ -49,26 +50,25 @@ class Readout(Aggregation):
 
         `max_num_elements` is PyG's hint for its own padding; nothing here needs it.
         """
-        check_matrix(x, self.in_channels)
+        return self.pool(x, self._checked(x, index, ptr, dim_size, dim))
+
+    def _checked(self, x: Tensor, index: Tensor | None, ptr: Tensor | None, dim_size: int | None, dim: int) -> Tensor:
+        """ptr [B+1], or a ReadoutError."""
+        check_shape(x, self.in_channels)
         if dim not in (-2, 0):
             raise ReadoutError(f"dim is {dim}; the rows of x [n, d] are pooled, so dim must be -2 or 0")
+        if self.validate:
+            check_finite(x)
         if ptr is None:
             ptr = ptr_from_index(index, x, dim_size)
         elif dim_size is not None and dim_size != ptr.numel() - 1:
-            raise ReadoutError(f"dim_size is {dim_size}, but ptr tells of {ptr.numel() - 1} graphs: leave dim_size out")
-        check_ptr(ptr, x.size(0), self.max_nodes)
-        return self.pool(x, ptr)
+            raise ReadoutError(f"dim_size is {dim_size}, but ptr names {ptr.numel() - 1} graphs: leave dim_size out")
+        if self.validate:
+            check_ptr(ptr, x.size(0), self.max_nodes)
+        return ptr
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         """x [n, d], ptr [B+1], both checked → [B, m]."""
-        raise NotImplementedError
-
-    def takes_factors(self, weight: Tensor) -> bool:
-        """Whether `pool_factors` with a weight [h, d] is there, and faster than `pool`."""
-        return False
-
-    def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
-        """`pool` of X = P W + 1bᵀ, given as P [n, h], W [h, d], b [d], without X."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -78,20 +78,37 @@ class Readout(Aggregation):
 
 
 class RowReadout(Readout):
-    """A readout whose output is n rows in a canonical order; `forward` pads them with zeros to N and flattens."""
+    """A readout whose output is n rows in a canonical order; `forward` pads them with zeros to N and flattens.
+
+    A subclass gives `rows`. With `padded=False`, `forward` returns the rows as they are: what a ragged layer takes.
+    """
 
     row_channels: int
     max_nodes: int
 
-    def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
-        """x [n, d] → [n, k], graph by graph, not padded."""
-        check_matrix(x, self.in_channels)
-        check_ptr(ptr, x.size(0), self.max_nodes)
-        return self.ordered(x, ptr)
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        max_num_elements: int | None = None,
+        padded: bool = True,
+    ) -> Tensor:
+        """x [n, d] → [B, N·k], or [n, k] with `padded=False`."""
+        ptr = self._checked(x, index, ptr, dim_size, dim)
+        return self.pool(x, ptr) if padded else self.rows(x, ptr)
 
-    def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        """`rows` of input that has been checked."""
+    def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
+        """x [n, d], ptr [B+1], both checked → [n, k], graph by graph, not padded."""
         raise NotImplementedError
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return flat_padded(self.ordered(x, ptr), ptr, self.max_nodes)
+        return flat_padded(self.rows(x, ptr), ptr, self.max_nodes)
+
+
+def gives_rows(readout: torch.nn.Module) -> bool:
+    """Whether `padded=False` says all there is to know: not if a subclass changes what is padded or called."""
+    kind = type(readout)
+    return isinstance(readout, RowReadout) and kind.pool is RowReadout.pool and kind.forward is RowReadout.forward

@@ -13,8 +13,8 @@ from torch import Tensor
 from permlab.readouts.errors import ReadoutError
 
 
-def check_matrix(x: Tensor, in_channels: int) -> None:
-    """x is [n, in_channels], floating, finite."""
+def check_shape(x: Tensor, in_channels: int) -> None:
+    """x is [n, in_channels], floating."""
     if x.dim() != 2:
         raise ReadoutError(f"x has {x.dim()} dimensions, shape {list(x.shape)}; a readout takes x [n, {in_channels}]")
     if x.size(1) != in_channels:
@@ -23,6 +23,10 @@ def check_matrix(x: Tensor, in_channels: int) -> None:
         )
     if not x.is_floating_point():
         raise ReadoutError(f"x is {x.dtype}; a readout takes float32 or float64: x.float()")
+
+
+def check_finite(x: Tensor) -> None:
+    """No entry of x is NaN or infinite. Reads a number back from the device."""
     if not torch.isfinite(x.detach().sum()):  # a sum of finite entries may overflow: look closer before refusing
         bad = ~torch.isfinite(x)
         if bad.any():

@@ -3,20 +3,14 @@
 The paper's (2.1) divides by n, its section 4 does not; `mean=True` divides.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.gaussian import Gaussian, GaussianSums
-from permlab.readouts.gaussian_factors import FactoredGaussianSums
 from permlab.readouts.polynomial import monomials
-from permlab.readouts.products import on_cpu
 from permlab.readouts.segments import segment_sum
-from permlab.readouts.tape import apply
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -39,20 +33,8 @@ class _KernelSum(Readout):
         raise NotImplementedError
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return self._averaged(self.total(x, ptr), ptr)
-
-    def _averaged(self, total: Tensor, ptr: Tensor) -> Tensor:
+        total = segment_sum(self.features(x), ptr)
         return total / ptr.diff().clamp(min=1)[:, None] if self.mean else total
-
-    def total(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return segment_sum(self.features(x), ptr)
-
-
-def _factors(centres: Tensor, sigma: float) -> tuple[Tensor, Tensor]:
-    """F [d + 1, m] and f [m] with −‖u − a_j‖²/σ² = ((u, ‖u‖²) F + f)_j: F is (2a, −1)/σ², f is −‖a‖²/σ²."""
-    scale = 1 / sigma**2
-    factors = torch.cat([2 * centres, -torch.ones_like(centres[:, :1])], dim=1).mul_(scale)
-    return factors.T, centres.square().sum(1).mul_(-scale)
 
 
 class GaussianKernels(_KernelSum):
@@ -87,41 +69,14 @@ class GaussianKernels(_KernelSum):
             raise ReadoutError(f"sigma is {sigma}; it must be positive")
         super().__init__(in_channels, kernels, mean)
         self.sigma, self.normalise = sigma, normalise
-        self._kept: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
         drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         self.register_buffer("centres", unit_rows(drawn))
 
     def features(self, x: Tensor) -> Tensor:
-        u = unit_rows(x) if self.normalise else x
-        factors, bias = _factors(self.centres.to(x.dtype), self.sigma)
-        longer = torch.cat([u, u.square().sum(1, keepdim=True)], dim=1)
-        return torch.addmm(bias, longer, factors).clamp(max=0).exp()
-
-    def total(self, x: Tensor, ptr: Tensor) -> Tensor:
-        if not torch.is_grad_enabled() or not on_cpu(x):
-            return super().total(x, ptr)
-        return apply(GaussianSums, x, self.gaussian(ptr))
-
-    def gaussian(self, ptr: Tensor) -> Gaussian:
-        """What these kernels are for graphs with these bounds, the mean left out."""
-        return Gaussian(ptr.long().contiguous(), *self._constants(), self.normalise)
-
-    def _constants(self) -> tuple[Tensor, Tensor, Tensor]:
-        """2Aᵀ/σ², −‖a_j‖²/σ², 1/σ², made once."""
-        state = (id(self.centres), self.centres._version, self.sigma)
-        if self._kept is None or self._kept[0] != state:
-            centres, scale = self.centres.float(), 1 / self.sigma**2
-            factors, constant = (2 * scale * centres.T).contiguous(), -scale * centres.square().sum(1)
-            self._kept = state, (factors, constant, torch.tensor([scale], dtype=torch.float32))
-        return self._kept[1]
-
-    def takes_factors(self, weight: Tensor) -> bool:
-        h, d, m = *weight.shape, self.out_channels
-        return self.normalise and on_cpu(weight) and 3 * h * (h + m) < d * (3 * h + 2 * m)  # products' terms a node
-
-    def pool_factors(self, p: Tensor, weight: Tensor, bias: Tensor, ptr: Tensor) -> Tensor:
-        total = apply(FactoredGaussianSums, p, weight, bias, self.gaussian(ptr))
-        return self._averaged(total, ptr)
+        """exp(2⟨u, a⟩/σ² − ‖u‖²/σ² − ‖a‖²/σ²): [n, d] → [n, m], u the rows of x, scaled to length 1 if asked."""
+        u, centres, scale = unit_rows(x) if self.normalise else x, self.centres.to(x.dtype), 1 / self.sigma**2
+        inner = torch.addmm(-scale * centres.square().sum(1), u, 2 * scale * centres.T)
+        return (inner - scale * u.square().sum(1, keepdim=True)).clamp(max=0).exp()
 
 
 class FourierKernels(_KernelSum):

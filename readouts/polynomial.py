@@ -88,12 +88,12 @@ def norms(x: Tensor, ptr: Tensor) -> Tensor:
 
 def into_ball(x: Tensor, ptr: Tensor, lengths: Tensor) -> Tensor:
     """φ₀(‖X‖)·X with φ₀(t) = min(1, 1/t): the nearest point of the unit ball, (2.7)."""
-    return x / lengths.clamp(min=1)[segment_ids(ptr), None]
+    return x / lengths.clamp(min=1)[segment_ids(ptr, len(x)), None]
 
 
 def onto_sphere(x: Tensor, ptr: Tensor, lengths: Tensor) -> Tensor:
     """X/‖X‖, and 0 for X = 0."""
-    return x / torch.where(lengths > 0, lengths, 1.0)[segment_ids(ptr), None]
+    return x / torch.where(lengths > 0, lengths, 1.0)[segment_ids(ptr, len(x)), None]
 
 
 def _one(X: Any) -> tuple[Tensor, Tensor, int]:

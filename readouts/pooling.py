@@ -4,7 +4,8 @@ from torch import Tensor
 
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import check_size
-from permlab.readouts.segments import lexicographic_order, rearranged, segment_sum
+from permlab.readouts.segment_sort import lexicographic_order
+from permlab.readouts.segments import segment_sum
 
 
 class Identity(RowReadout):
@@ -31,7 +32,7 @@ class Identity(RowReadout):
         self.row_channels = in_channels
         self.out_channels = max_nodes * in_channels
 
-    def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
+    def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
         return x
 
 
@@ -83,5 +84,5 @@ class SortPooling(RowReadout):
         self.row_channels = in_channels
         self.out_channels = max_nodes * in_channels
 
-    def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return rearranged(x, lexicographic_order(x, ptr))
+    def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return x.index_select(0, lexicographic_order(x.detach(), ptr))

@@ -9,7 +9,8 @@ from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.keys import check_key, gaussian, parse_key
-from permlab.readouts.segments import flat_padded, sort_rows
+from permlab.readouts.segment_sort import sort_rows
+from permlab.readouts.segments import flat_padded
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
 
@@ -48,12 +49,11 @@ class Ordering(RowReadout):
         super().__init__()
         self.in_channels, self.max_nodes = in_channels, max_nodes
         self.register_buffer("key", checked)
-        self.plain = key is None  # [I | 1] takes no product
         self.row_channels = checked.size(1)
         self.out_channels = max_nodes * self.row_channels
 
-    def ordered(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return sort_rows(x, ptr, with_sum=True) if self.plain else sort_rows(x @ self.key.to(x.dtype), ptr)
+    def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return sort_rows(x @ self.key.to(x.dtype), ptr)
 
 
 class ReducedOrdering(Readout):

@@ -1,7 +1,6 @@
 """Batches for training and evaluation. Everything random in epoch e is a function of (seed, e)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,49 +9,29 @@ import pytorch_lightning as pl
 import torch
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.colours import Colours
 from permlab.datasets.randomness import derive_seed, random_order
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 
 _SHUFFLE, _AUGMENT, _PERMUTE = 11, 12, 13  # what a seed is drawn for, as entropy
-EVALUATION_BATCH = 1024
-
-
-@dataclass
-class Call:
-    """Successive steps of an epoch, for one call of `training_step`: a batch is made when its turn comes."""
-
-    data: "GraphData"
-    epoch: int
-    order: np.ndarray  # of the epoch's graphs and copies
-    steps: range
-
-    def __iter__(self) -> Iterator[GraphBatch]:
-        return self.data.train_batches(self.epoch, self.order, self.steps)
+EVALUATION_BATCH = 256
 
 
 class TrainLoader:
     """All training graphs, shuffled, with their permuted copies: those of the epoch that is current when it is read.
 
-    They come as calls of `steps_a_call` steps: Lightning's own work between two costs as much as a third of a step.
-    Where an epoch is resumed, the steps that were taken before are missing, and a call may be empty.
+    Where an epoch is resumed, the batches that were trained on before are left out.
     """
 
     def __init__(self, data: "GraphData") -> None:
         self.data = data
 
     def __len__(self) -> int:
-        return -(-self.data.train_steps // self.data.steps_a_call)
+        return self.data.train_steps
 
-    def __iter__(self) -> Iterator[Call]:
-        data = self.data
-        start = data.resume_at[1] if data.resume_at[0] == data.epoch else 0
-        epoch = 0 if data.repeat_first_epoch else data.epoch
-        order = data.train_order(epoch)
-        for first in range(0, data.train_steps, data.steps_a_call):
-            last = min(first + data.steps_a_call, data.train_steps)
-            yield Call(data, epoch, order, range(max(first, start), max(last, start)))
+    def __iter__(self) -> Iterator[GraphBatch]:
+        for step, graphs, copies in self.data.train_plan():
+            yield self.data.train_batch(graphs, copies, step)
 
 
 class EvaluationLoader:
@@ -75,7 +54,7 @@ class GraphData(pl.LightningDataModule):
     """Splits train, holdout, holdout_perm (its nodes permuted in the data) and validation.
 
     `permutations` adds that many permuted copies of every training graph: fixed ones as in the paper, or, with
-    `fresh_permutations`, new ones each epoch. `resume_at` is the epoch and batch where training goes on; `last_epoch`,
+    `fresh_permutations`, new ones each epoch. `resume_at` is the epoch and batch where training resumes; `last_epoch`,
     once training is over, the epoch whose end is evaluated. `repeat_first_epoch` gives the same batches in every epoch
     (to overfit a few of them).
     """
@@ -90,12 +69,12 @@ class GraphData(pl.LightningDataModule):
         permutations: int = 0,
         fresh_permutations: bool = False,
         repeat_first_epoch: bool = False,
-        steps_a_call: int = 1,
     ) -> None:
         super().__init__()
         self.store, self.split, self.splits, self.seed = store, split, splits, seed
         self.batch_size, self.permutations, self.fresh_permutations = batch_size, permutations, fresh_permutations
-        self.repeat_first_epoch, self.steps_a_call = repeat_first_epoch, steps_a_call
+        self.repeat_first_epoch = repeat_first_epoch
+        self.train_loader: Callable[[GraphData], Iterable[Any]] = TrainLoader
         self.resume_at = (0, 0)
         self.last_epoch: int | None = None
 
@@ -116,42 +95,37 @@ class GraphData(pl.LightningDataModule):
 
     @property
     def train_steps(self) -> int:
-        """An epoch's."""
+        """Of an epoch."""
         return -(-self.train_items // self.batch_size)
 
-    def train_order(self, epoch: int) -> np.ndarray:
-        return random_order(self.train_items, self.seed, _SHUFFLE, epoch)
-
-    def train_batches(self, epoch: int, order: np.ndarray, steps: range) -> Iterator[GraphBatch]:
-        train = self.split.train
-        seeds = self._seeds(epoch + 1) if self.fresh_permutations else None
-        for step in steps:
+    def train_plan(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(step, graphs [B], copies [B]) for the rest of the current epoch; copy 0 is the graph itself."""
+        start = self.resume_at[1] if self.resume_at[0] == self.epoch else 0
+        epoch, train = 0 if self.repeat_first_epoch else self.epoch, self.split.train
+        order = random_order(self.train_items, self.seed, _SHUFFLE, epoch)
+        for step in range(start, self.train_steps):
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
-            if not self.permutations:
-                batch = self.store.batch(train[item], colours=self._colours)
-            elif seeds is not None:
-                batch = self.store.batch(train[item % len(train)], seeds[item // len(train)], colours=self._colours)
-            else:
-                batch = self.store.batch(train[item % len(train)], item // len(train), self._orders, self._colours)
-            yield batch._replace(step=step)
+            yield step, train[item % len(train)], item // len(train)
 
-    def _seeds(self, drawn_in: int) -> np.ndarray:
+    def train_batch(self, graphs: np.ndarray, copies: np.ndarray, step: int = 0) -> GraphBatch:
+        if not self.permutations:
+            return self.store.batch(graphs, step=step)
+        if self.fresh_permutations:
+            return self.store.batch(graphs, self.copy_seeds(self.epoch + 1)[copies], step=step)
+        return self.store.batch(graphs, copies, self.orders, step=step)
+
+    def copy_seeds(self, drawn_in: int) -> np.ndarray:
         """Of the original and its copies."""
         copies = range(1, self.permutations + 1)
         return np.array([-1, *(derive_seed(self.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
 
     @cached_property
-    def _orders(self) -> np.ndarray:
+    def orders(self) -> np.ndarray:
         """The nodes' orders in the fixed copies: drawn once, as to draw them takes longer than to make the batch."""
-        return self.store.orders(self._seeds(0).tolist())
+        return self.store.orders(self.copy_seeds(0).tolist())
 
-    @cached_property
-    def _colours(self) -> Colours | None:
-        """Of the training graphs alone: nothing in a training step depends on the others."""
-        return self.store.colours(self.split.train)
-
-    def train_dataloader(self) -> TrainLoader:
-        return TrainLoader(self)
+    def train_dataloader(self) -> Iterable[Any]:
+        return self.train_loader(self)
 
     def val_dataloader(self) -> list[EvaluationLoader]:
         """What is measured after an epoch, in the order of `splits`."""

@@ -1,1 +1,0 @@
-../readouts/compiled.py

@@ -1,0 +1,70 @@
+"""What is minimised and what is measured, over whole splits, as scikit-learn defines it."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torchmetrics.functional.classification import binary_accuracy, binary_auroc, binary_average_precision
+from torchmetrics.functional.regression import mean_absolute_error
+
+
+class Objective:
+    """A loss and metrics of predictions [G] against targets [G]. A subclass gives both."""
+
+    headline: ClassVar[str]  # the metric that a person looks at first
+    higher_is_better: ClassVar[bool]  # the headline
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        """The mean over all graphs, a scalar."""
+        raise NotImplementedError
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        """{metric: value}, the loss among them; NaN where a metric is not defined."""
+        raise NotImplementedError
+
+
+class BinaryClassification(Objective):
+    """−(1/G) Σ y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G] and classes 0 and 1; ACC, AUC, AP."""
+
+    headline = "auc"
+    higher_is_better = True
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(predictions, y.to(predictions.dtype))
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        """ACC is at s = 1/2. AUC is NaN when a class is missing, AP when there are no positives.
+
+        Both see the ranks of the logits: a sigmoid would tie large ones that differ.
+        """
+        nan = float("nan")
+        if predictions.isnan().any():
+            return dict.fromkeys(("loss", "acc", "auc", "ap"), nan)
+        classes = y.long()
+        ranks = torch.unique(predictions, return_inverse=True)[1].double() / len(predictions)
+        positives = int(classes.sum())
+        both = 0 < positives < len(classes)
+        return {
+            "loss": self.loss(predictions.double(), y).item(),
+            "acc": binary_accuracy((predictions >= 0).long(), classes, validate_args=False).item(),
+            "auc": binary_auroc(ranks, classes, validate_args=False).item() if both else nan,
+            "ap": binary_average_precision(ranks, classes, validate_args=False).item() if positives else nan,
+        }
+
+
+class Regression(Objective):
+    """(1/G) Σ (z − y)² of predictions z [G] and targets y [G]; MAE."""
+
+    headline = "mae"
+    higher_is_better = False
+
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return functional.mse_loss(predictions, y.to(predictions.dtype))
+
+    def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
+        predictions, y = predictions.double(), y.double()
+        return {"loss": self.loss(predictions, y).item(), "mae": mean_absolute_error(predictions, y).item()}
+
+
+OBJECTIVES: dict[str, type[Objective]] = {"classification": BinaryClassification, "regression": Regression}
