@@ -46,12 +46,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.run-ready: $(VENV)/bin/python pyproject.toml $(PINS)
 	@echo "Installing PermLab into $(VENV): about 3 minutes the first time"
-	$(PIP) --editable '.[qm9]'
+	$(PIP) --editable '.[fast,qm9]'
 	@touch $@
 
 $(VENV)/.test-ready: $(VENV)/bin/python pyproject.toml $(PINS)
 	@echo "Installing PermLab and its test tools into $(VENV): about 3 minutes the first time"
-	$(PIP) --editable '.[qm9,postgres,cluster,dev]'
+	$(PIP) --editable '.[fast,qm9,postgres,cluster,dev]'
 	@touch $(VENV)/.run-ready $@
 
 # Writes the versions installed now as the pins of every later install.

@@ -130,12 +130,12 @@ class PolynomialKernels(_KernelSum):
         check_size("degree", degree)
         exponents = monomials(in_channels, degree)
         super().__init__(in_channels, len(exponents), mean)
+        self.degree = degree
         self.register_buffer("exponents", torch.tensor(exponents))
 
     def features(self, x: Tensor) -> Tensor:
-        degree = int(self.exponents.max())
         powers = [torch.ones_like(x)]
-        for _ in range(degree):
+        for _ in range(self.degree):
             powers.append(powers[-1] * x)
         table = torch.stack(powers)  # [degree + 1, n, d]
         value = torch.ones_like(x[:, :1])

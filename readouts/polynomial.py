@@ -46,7 +46,7 @@ def _lower(d: int, degree: int) -> Tensor:
 def coefficients(x: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     """x [n, d] → [B, C(N+d, d) − 1]: the coefficients of P_X(t, X₁, …) = Π_k (t − Σ_j x_{k,j} X_j) for each graph."""
     d, graphs = x.size(1), ptr.numel() - 1
-    lower = _lower(d, max_nodes).to(x.device)
+    lower = _lower(d, max_nodes).to(x.device, non_blocking=True)
     factors = flat_padded(x, ptr, max_nodes).view(graphs, max_nodes, d)
     zero = x.new_zeros(graphs, 1)
     product = torch.cat([zero + 1, x.new_zeros(graphs, lower.size(0) - 1)], dim=1)  # the polynomial 1

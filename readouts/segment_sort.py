@@ -12,14 +12,16 @@ from torch import Tensor
 from permlab.readouts.segments import segment_ids
 
 
-@torch.library.custom_op("permlab::segment_sort", mutates_args=())
-def segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+def plain_segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     """x [n, k] → its columns, each descending within every graph, and the rows they came from, int32; both [n, k].
 
     Equal values keep the order of their rows.
     """
     rows = _descending(x, ptr)
-    return x.gather(0, rows), rows.int()
+    return x.gather(0, rows), rows.to(torch.int32, memory_format=torch.contiguous_format)
+
+
+segment_sort = torch.library.custom_op("permlab::segment_sort", plain_segment_sort, mutates_args=())
 
 
 @segment_sort.register_fake
@@ -29,10 +31,12 @@ def _(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
-@torch.library.custom_op("permlab::segment_unsort", mutates_args=())
-def segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
+def plain_segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
     """What `segment_sort` did to the columns, undone: values, rows [n, k] → [n, k]."""
     return torch.empty_like(values, memory_format=torch.contiguous_format).scatter_(0, rows.long(), values)
+
+
+segment_unsort = torch.library.custom_op("permlab::segment_unsort", plain_segment_unsort, mutates_args=())
 
 
 @segment_unsort.register_fake
@@ -60,14 +64,18 @@ segment_unsort.register_autograd(
 )
 
 
-@torch.library.custom_op("permlab::lexicographic_order", mutates_args=())
-def lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
+def plain_lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, d] → order [n]: in every graph by the last column descending, ties by the column before it, and so on."""
     order = torch.arange(x.size(0), device=x.device)
     for column in x.unbind(1):  # stable: what is sorted last counts most
         order = order[column[order].argsort(descending=True, stable=True)]
     graph = segment_ids(ptr, x.size(0))
     return order[graph[order].argsort(stable=True)]
+
+
+lexicographic_order = torch.library.custom_op(
+    "permlab::lexicographic_order", plain_lexicographic_order, mutates_args=()
+)
 
 
 @lexicographic_order.register_fake

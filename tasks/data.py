@@ -89,6 +89,11 @@ class GraphData(pl.LightningDataModule):
         return self.trainer.current_epoch if self.trainer is not None else 0
 
     @property
+    def drawn_epoch(self) -> int:
+        """The epoch whose training batches are drawn."""
+        return 0 if self.repeat_first_epoch else self.epoch
+
+    @property
     def train_items(self) -> int:
         """Training graphs and their copies."""
         return len(self.split.train) * (1 + self.permutations)
@@ -101,8 +106,7 @@ class GraphData(pl.LightningDataModule):
     def train_plan(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(step, graphs [B], copies [B]) for the rest of the current epoch; copy 0 is the graph itself."""
         start = self.resume_at[1] if self.resume_at[0] == self.epoch else 0
-        epoch, train = 0 if self.repeat_first_epoch else self.epoch, self.split.train
-        order = random_order(self.train_items, self.seed, _SHUFFLE, epoch)
+        order, train = random_order(self.train_items, self.seed, _SHUFFLE, self.drawn_epoch), self.split.train
         for step in range(start, self.train_steps):
             item = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield step, train[item % len(train)], item // len(train)
@@ -111,7 +115,7 @@ class GraphData(pl.LightningDataModule):
         if not self.permutations:
             return self.store.batch(graphs, step=step)
         if self.fresh_permutations:
-            return self.store.batch(graphs, self.copy_seeds(self.epoch + 1)[copies], step=step)
+            return self.store.batch(graphs, self.copy_seeds(self.drawn_epoch + 1)[copies], step=step)
         return self.store.batch(graphs, copies, self.orders, step=step)
 
     def copy_seeds(self, drawn_in: int) -> np.ndarray:

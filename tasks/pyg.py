@@ -23,6 +23,7 @@ def to_pyg(store: GraphStore, graphs: np.ndarray) -> list[Data]:
 
 
 def from_pyg(data: Data | Batch | list[Data]) -> GraphBatch:
-    """PyG graphs with x, edge_index and y as one GraphBatch."""
+    """PyG graphs with x, edge_index, y and, where they have it, edge_attr as one GraphBatch."""
     batch = data if isinstance(data, Batch) else Batch.from_data_list(data if isinstance(data, list) else [data])
-    return GraphBatch(batch.x, batch.edge_index, batch.ptr, batch.y.float().view(batch.num_graphs, -1).squeeze(-1))
+    y = batch.y.float().view(batch.num_graphs, -1).squeeze(-1)
+    return GraphBatch(batch.x, batch.edge_index, batch.ptr, y, batch.edge_attr)

@@ -48,5 +48,5 @@ class RaggedLinear(nn.Linear):
             place = np.where(position < sizes[graphs, None], first[graphs, None] + position, n)
             block = rows.index_select(0, torch.from_numpy(place.reshape(-1)).to(rows.device, non_blocking=True))
             where = torch.from_numpy(graphs).to(rows.device, non_blocking=True)
-            out = out.index_add(0, where, block.view(len(graphs), -1) @ weight.T)
+            out = out.index_add(0, where, (block.view(len(graphs), -1) @ weight.T).to(out.dtype))  # as autocast rounds
         return out

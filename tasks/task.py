@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, ReduceLROnPlateau
+from torch.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau
 
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
@@ -29,9 +29,10 @@ class Recipe:
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    scheduler: str = "none"  # cosine: to 0 over `epochs`; plateau: a tenth when `monitor` has not fallen for 10 epochs
+    scheduler: str = "none"  # cosine: to 0 over `epochs`; plateau: a tenth when `monitor` has not fallen for 10 looks
     epochs: int = 1
     monitor: str = LOSS
+    monitor_every: int = 1  # epochs between two values of `monitor`
     noise_seed: int = 0  # of dropout: its masks are a function of this seed, the epoch and the step
 
 
@@ -50,7 +51,7 @@ class GraphTask(pl.LightningModule):
         self.measured: dict[str, dict[str, float]] = {}
         self.outputs: dict[str, Tensor] = {}
         self._loss_sum, self._loss_count = 0.0, 0  # over the graphs of this epoch, as far as they were added up
-        self._losses: list[tuple[Tensor, int]] = []  # the rest, on the device: reading one waits for the device
+        self._losses: list[tuple[Tensor | float, int]] = []  # the rest, on the device: reading one waits for the device
         self._collected: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._weights: dict[str, Tensor] = {}  # of an evaluation
 
@@ -67,7 +68,8 @@ class GraphTask(pl.LightningModule):
         """Dropout draws the same masks in this step, however the run got here."""
         torch.manual_seed(derive_seed(self.recipe.noise_seed, _NOISE, self.current_epoch, step))
 
-    def add_loss(self, loss: Tensor, count: int) -> None:
+    def add_loss(self, loss: Tensor | float, count: int) -> None:
+        """Of a step over so many graphs."""
         self._losses.append((loss, count))
 
     def on_train_epoch_end(self) -> None:
@@ -81,7 +83,7 @@ class GraphTask(pl.LightningModule):
     def loss_so_far(self) -> tuple[float, int]:
         """Sum of the loss over the graphs of this epoch, and how many they are."""
         for loss, count in self._losses:
-            self._loss_sum += loss.item() * count
+            self._loss_sum += float(loss) * count
             self._loss_count += count
         self._losses = []
         return self._loss_sum, self._loss_count
@@ -122,7 +124,7 @@ class GraphTask(pl.LightningModule):
         optimizer = OPTIMIZERS[recipe.optimizer](self.parameters(), **options)
         if recipe.scheduler == "none":
             return optimizer
-        scheduler: LRScheduler | ReduceLROnPlateau = (
-            CosineAnnealingLR(optimizer, recipe.epochs) if recipe.scheduler == "cosine" else ReduceLROnPlateau(optimizer)
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": recipe.monitor}}
+        if recipe.scheduler == "cosine":
+            return {"optimizer": optimizer, "lr_scheduler": CosineAnnealingLR(optimizer, recipe.epochs)}
+        plateau = {"scheduler": ReduceLROnPlateau(optimizer), "monitor": recipe.monitor}
+        return {"optimizer": optimizer, "lr_scheduler": plateau | {"frequency": recipe.monitor_every}}

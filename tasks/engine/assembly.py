@@ -1,8 +1,8 @@
-"""A batch's nodes and entries of Â from the flat arrays of a data set, compiled."""
+"""A batch's nodes and entries of Â from the flat arrays of a data set."""
 
 import numpy as np
 
-from permlab.datasets.compiled import compiled
+from permlab.tasks.engine.compiled import compiled
 
 _LINE = 64  # bytes
 
@@ -162,3 +162,25 @@ def touch(
         for place in range(width * first, width * last, _LINE // 4):
             touched += rows[place]
     return touched
+
+
+@compiled
+def row_sums(
+    ptr: np.ndarray, a_ptr: np.ndarray, value: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """ptr as int32, 0 … n, the graph of every node, and Â1, the sum of every row of Â."""
+    graphs, n = len(ptr) - 1, ptr[-1]
+    bounds, rows = np.empty(graphs + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
+    graph, sums = np.empty(n, dtype=np.int32), np.empty(n, dtype=value.dtype)
+    for row in range(n + 1):
+        rows[row] = row
+    bounds[0] = 0
+    for b in range(graphs):
+        bounds[b + 1] = ptr[b + 1]
+        graph[ptr[b] : ptr[b + 1]] = b
+    for i in range(n):
+        total = np.float32(0)
+        for j in range(a_ptr[i], a_ptr[i + 1]):
+            total += value[j]
+        sums[i] = total
+    return bounds, rows, graph, sums

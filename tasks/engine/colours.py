@@ -1,4 +1,4 @@
-"""Nodes that no two graph convolutions can tell apart: the first two rounds of colour refinement.
+"""Nodes that two graph convolutions do not distinguish: the first two rounds of colour refinement.
 
 A node's first colour is its row of Â·Z, its second the multiset of its entries of Â and their first colours
 (Weisfeiler and Leman; Sourek et al., "Lossless compression of structured convolutional models via lifting", 2021).
@@ -10,9 +10,8 @@ their hashes alone.
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from permlab.datasets.compiled import compiled
+from permlab.tasks.engine.compiled import compiled
 
 MOST = 4096  # first colours: all of them go through the first layer at every step
 SHARE = 0.25  # second colours a node, at the most
@@ -22,17 +21,9 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 class Colours(NamedTuple):
     """c first colours of n nodes, and their second colours; −1 where a node was left out."""
 
-    x: torch.Tensor  # [c, r] float32, the rows of Â·Z
+    x: np.ndarray  # [c, r] float32, the rows of Â·Z
     first: np.ndarray  # [n] int16
     second: np.ndarray  # [n] int32
-
-    def of(self, node: np.ndarray) -> "Colours":
-        """Those of these nodes."""
-        return Colours(self.x, self.first.take(node), self.second.take(node))
-
-    def rows(self) -> torch.Tensor:
-        """Â·Z of the nodes, [n, r]."""
-        return self.x.index_select(0, torch.from_numpy(self.first.astype(np.int32)))
 
 
 def colours_of(
@@ -52,7 +43,7 @@ def colours_of(
     if not len(example):
         return None
     second = _neighbour_colours(graphs, first, node_ptr, a_ptr, a_column, a_value.view(np.uint32), most)
-    return Colours(torch.from_numpy(az[example]), first, second) if len(second) else None
+    return Colours(az[example], first, second) if len(second) else None
 
 
 @compiled

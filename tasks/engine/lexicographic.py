@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from permlab.readouts.compiled import compiled
+from permlab.tasks.engine.compiled import compiled
 
 _RUN = 16  # rows that are sorted by insertion
 

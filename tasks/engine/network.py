@@ -13,8 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from permlab.readouts.compiled import compiled
-from permlab.readouts.loops.lexicographic import lexicographic_keys
+from permlab.tasks.engine.compiled import compiled
+from permlab.tasks.engine.lexicographic import lexicographic_keys
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows

@@ -1,36 +1,29 @@
-"""A batch with its equal rows taken together: what the first two GCN layers need to compute once."""
+"""A batch with its equal rows taken together: what the first two convolutions need to compute once."""
 
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from permlab.datasets.batch import GraphBatch
-from permlab.readouts.compiled import compiled
-from permlab.tasks.hop import Hop, Step
+from permlab.tasks.engine.compiled import compiled
 
 
 class Quotient(NamedTuple):
-    """c first colours of the training graphs, m second colours of the batch, n nodes: see `datasets/colours.py`."""
+    """c first colours of the training graphs, m second colours of the batch, n nodes: see `colours.py`."""
 
-    x: Tensor  # [c, r], rows of Â·Z
-    steps: tuple[Step, Step]  # first colours → second colours → nodes
-    colour: Tensor  # [n] int32, the second colour of every node
-    nodes: Hop  # [m, n], the nodes of every second colour
+    colour: np.ndarray  # [n] the second colour of every node
+    node_ptr: np.ndarray  # [m + 1], [n]: the nodes of every second colour
+    node: np.ndarray
+    forth: tuple[np.ndarray, np.ndarray, np.ndarray]  # first colours → second colours, as CSR
+    back: tuple[np.ndarray, np.ndarray, np.ndarray]  # its transpose
+    to_node: np.ndarray  # [entries] the columns of Â, as second colours
 
 
-def quotient(batch: GraphBatch) -> Quotient | None:
-    """None where there are no colours, or fewer nodes than first colours, or x takes a gradient."""
-    if batch.colours is None or len(batch.x) < len(batch.colours.x) or batch.x.requires_grad:
-        return None
-    x, first, second = batch.colours
-    whole = Hop(batch.a_ptr, batch.a_column, batch.a_value)
-    found = _quotient(first, second, batch.a_ptr.numpy(), batch.a_column.numpy(), batch.a_value.numpy(), len(x))
-    colour, *arrays = (torch.from_numpy(array) for array in found)
-    nodes, forth, back = Hop(*arrays[:2]), Hop(*arrays[2:5]), Hop(*arrays[5:8])
-    to_nodes = Step(whole._replace(column=arrays[8]), (whole, nodes))
-    return Quotient(x.to(batch.x.dtype), (Step(forth, (back,)), to_nodes), colour, nodes)
+def quotient(
+    first: np.ndarray, second: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray, a_value: np.ndarray, colours: int
+) -> Quotient:
+    """Of a batch with Â as CSR, whose nodes have these colours; there are so many first ones."""
+    colour, node_ptr, node, *arrays, to_node = _quotient(first, second, a_ptr, a_column, a_value, colours)
+    return Quotient(colour, node_ptr, node, tuple(arrays[:3]), tuple(arrays[3:]), to_node)
 
 
 @compiled

@@ -1,0 +1,147 @@
+"""Dense layers, forward and backward: BLAS for the products, one pass for what lies around them.
+
+Matrices are float32 and C-contiguous. Activations by number: 0 none, 1 ReLU, 2 tanh, 3 ELU.
+"""
+
+import numpy as np
+
+from permlab.tasks.engine.compiled import compiled
+from permlab.tasks.engine.exponential import elu, tanh
+
+KINDS = {"Identity": 0, "ReLU": 1, "Tanh": 2, "ELU": 3}
+_ROWS = 64  # summed before they are added to the others: the rounding of a long sum stays small
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+@compiled
+def finish(z: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray) -> None:
+    """σ(z + bias) · mask, in place; a mask without rows is none."""
+    q = z.shape[1]
+    bits, rest = np.empty(q, dtype=np.int32), np.empty(q, dtype=np.float32)
+    power = bits.view(np.float32)
+    for i in range(len(z)):
+        row = z[i]
+        if kind == 1:
+            for c in range(q):
+                value = row[c] + bias[c]
+                row[c] = _ZERO if value < 0 else value  # NaN stays NaN
+        else:
+            for c in range(q):
+                row[c] += bias[c]
+            if kind == 2:
+                tanh(row, bits, power, rest)
+            elif kind == 3:
+                elu(row, bits, power, rest)
+        if len(mask):
+            for c in range(q):
+                row[c] *= mask[i, c]
+
+
+@compiled
+def slope(grad: np.ndarray, out: np.ndarray, kind: int, mask: np.ndarray, keep: float) -> None:
+    """The gradient of z from that of `finish`'s result `out`, in place. What the mask kept was divided by `keep`."""
+    scale = np.float32(keep)
+    for i in range(len(grad)):
+        row, value = grad[i], out[i]
+        if len(mask):
+            for c in range(len(row)):
+                row[c] *= mask[i, c]
+        if kind == 1:
+            for c in range(len(row)):
+                row[c] = _ZERO if value[c] <= 0 else row[c]
+        elif kind == 2:
+            for c in range(len(row)):
+                row[c] *= _ONE - (value[c] * scale) * (value[c] * scale)
+        elif kind == 3:
+            for c in range(len(row)):
+                row[c] *= _ONE if value[c] > 0 else value[c] * scale + _ONE
+
+
+@compiled
+def row_sum(rows: np.ndarray, out: np.ndarray) -> None:
+    """Σ_i rows_i: [n, q] → [q]."""
+    part = np.empty_like(out)
+    out[:] = 0
+    for first in range(0, len(rows), _ROWS):
+        part[:] = 0
+        for i in range(first, min(first + _ROWS, len(rows))):
+            row = rows[i]
+            for c in range(len(part)):
+                part[c] += row[c]
+        for c in range(len(part)):
+            out[c] += part[c]
+
+
+@compiled
+def times(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+    """x w: [n, p] × [p, q]."""
+    if len(x):
+        np.dot(x, w, out)
+
+
+@compiled
+def outer(x: np.ndarray, grad: np.ndarray, out: np.ndarray) -> None:
+    """xᵀ grad: [n, p], [n, q] → [p, q]."""
+    if len(x):
+        np.dot(x.T, grad, out)
+    else:
+        out[:] = 0
+
+
+@compiled
+def times_transposed(grad: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+    """grad wᵀ: [n, q] × [p, q]ᵀ."""
+    if len(grad):
+        np.dot(grad, w.T, out)
+
+
+@compiled
+def linear(x: np.ndarray, w: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray, out: np.ndarray) -> None:
+    """σ(x wᵀ + bias) · mask, w [q, p] as `nn.Linear` keeps it."""
+    times_transposed(x, w, out)
+    finish(out, bias, kind, mask)
+
+
+@compiled
+def linear_back(
+    grad: np.ndarray, x: np.ndarray, w: np.ndarray, grad_w: np.ndarray, grad_bias: np.ndarray, grad_x: np.ndarray
+) -> None:
+    """From the gradient of x wᵀ + bias [n, q]: those of w [q, p], bias [q] and x [n, p]."""
+    outer(grad, x, grad_w)
+    row_sum(grad, grad_bias)
+    times(grad, w, grad_x)
+
+
+@compiled
+def spread(sums: np.ndarray, ptr: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """The gradient of weighted sums over the rows of every graph: weight_i · sums_b; without weights, sums_b."""
+    for b in range(len(sums)):
+        source = sums[b]
+        for i in range(ptr[b], ptr[b + 1]):
+            row = out[i]
+            weight = weights[i] if len(weights) else _ONE
+            for c in range(len(source)):
+                row[c] = weight * source[c]
+
+
+@compiled
+def cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray) -> float:
+    """−Σ (y log s + (1 − y) log(1 − s)) / G, s = 1/(1 + e^−z): max(z, 0) − z y + log(1 + e^−|z|); and its gradient."""
+    total = 0.0
+    for i in range(len(logits)):
+        z, target = np.float64(logits[i]), np.float64(y[i])
+        small = np.exp(-abs(z))
+        total += max(z, 0.0) - z * target + np.log1p(small)
+        grad[i] = ((1.0 if z >= 0 else small) / (1.0 + small) - target) / len(logits)
+    return total / len(logits)
+
+
+@compiled
+def squared_error(predictions: np.ndarray, y: np.ndarray, grad: np.ndarray) -> float:
+    """Σ (z − y)² / G, and its gradient."""
+    total = 0.0
+    for i in range(len(predictions)):
+        difference = np.float64(predictions[i]) - np.float64(y[i])
+        total += difference * difference
+        grad[i] = 2 * difference / len(predictions)
+    return total / len(predictions)

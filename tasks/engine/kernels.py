@@ -1,0 +1,53 @@
+"""Compiled CPU kernels for the operators of `readouts/segment_sort.py`: the same values and orders, to the last bit.
+
+They serve the readouts wherever they are used, in somebody's own PyG model too: `permlab.tasks.engine.kernels.register()`.
+"""
+
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from permlab.readouts.segment_sort import (
+    lexicographic_order,
+    plain_lexicographic_order,
+    plain_segment_sort,
+    plain_segment_unsort,
+    segment_sort,
+    segment_unsort,
+)
+from permlab.tasks.engine.lexicographic import lexicographic, lexicographic_keys
+from permlab.tasks.engine.merge import sort_columns
+from permlab.tasks.engine.network import put_back, sort_descending
+
+
+@cache
+def register() -> None:
+    """From now on, in this process. `segment_sort.set_kernel_enabled("cpu", False)` turns one off again."""
+    segment_sort.register_kernel("cpu")(_segment_sort)
+    segment_unsort.register_kernel("cpu")(_segment_unsort)
+    lexicographic_order.register_kernel("cpu")(_lexicographic_order)
+
+
+def _segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+    values = np.ascontiguousarray(x.detach().numpy()) if x.dtype in (torch.float32, torch.float64) else None
+    if values is None or not x.numel():
+        return plain_segment_sort(x, ptr)
+    out, rows = (sort_descending if x.dtype == torch.float32 else sort_columns)(values, ptr.numpy())
+    return torch.from_numpy(out), torch.from_numpy(rows)
+
+
+def _segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
+    if values.dtype not in (torch.float32, torch.float64):
+        return plain_segment_unsort(values, rows)
+    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), rows.contiguous().numpy()))
+
+
+def _lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
+    if x.dtype not in (torch.float32, torch.float64) or not x.numel():
+        return plain_lexicographic_order(x, ptr)
+    rows, bounds = np.ascontiguousarray(x.detach().numpy()), ptr.numpy()
+    if x.dtype == torch.float32:
+        return torch.from_numpy(lexicographic_keys(rows, rows.view(np.int32), bounds))
+    return torch.from_numpy(lexicographic(rows, bounds))

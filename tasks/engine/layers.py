@@ -1,0 +1,191 @@
+"""Γ and ζ, forward and backward, on NumPy arrays: the same layers as `tasks/gcn.py` and `tasks/model.py`.
+
+Every class keeps what its backward needs from the forward before it: one step at a time.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from permlab.tasks.engine.batches import EngineBatch
+from permlab.tasks.engine.dense import (
+    KINDS,
+    finish,
+    linear,
+    linear_back,
+    outer,
+    row_sum,
+    slope,
+    times,
+    times_transposed,
+)
+from permlab.tasks.engine.optimiser import FlatParameters
+from permlab.tasks.engine.padding import pad, unpad
+from permlab.tasks.engine.room import Room
+from permlab.tasks.gcn import GCN
+from permlab.tasks.model import Head
+
+NO_MASK = np.empty((0, 1), dtype=np.float32)
+BLOCKS = ((3, 32, 1.5, 4), (float("inf"), 12, 1.15, 3))  # channels of a row, first block, growth, shortest growth
+
+
+class Dropout:
+    """The masks that `nn.Dropout` would draw now, from torch's own generator."""
+
+    def __init__(self, module: nn.Dropout) -> None:
+        self.p, self.keep = module.p, 1 - module.p
+
+    def mask(self, rows: int, columns: int) -> np.ndarray:
+        """0 or 1/keep, [rows, columns]."""
+        if not self.p:
+            return NO_MASK
+        return torch.empty(rows, columns).bernoulli_(self.keep).div_(self.keep).numpy()
+
+
+class Convolutions:
+    """The first `count` layers of a GCN: EngineBatch → [rows, width]."""
+
+    def __init__(self, gcn: GCN, flat: FlatParameters, room: Room, count: int) -> None:
+        pairs = list(zip(gcn.weights, gcn.biases, strict=True))[:count]
+        self.weights = [(flat.of(weight), flat.of(bias)) for weight, bias in pairs]
+        inner, last = (KINDS[type(each).__name__] for each in (gcn.activation, gcn.last_activation))
+        layers = len(gcn.weights)
+        self.kinds = [last if i + 1 == layers else inner for i in range(count)]
+        self.dropped = [i + 1 < layers for i in range(count)]
+        self.dropout, self.room = Dropout(gcn.dropout), room
+        self.saved: list[Any] = []
+
+    def forward(self, batch: EngineBatch) -> np.ndarray:
+        h, self.saved = batch.x, []
+        for i, ((weight, _), (bias, _)) in enumerate(self.weights):
+            step, (p, q) = batch.steps[i - 1] if i else None, weight.shape
+            first = step is not None and len(h) * q < step.rows * p  # the product with W before that with Â
+            if step is not None and not first:
+                h = step.forth(h)
+            z = self.room.take(len(h), q)
+            times(h, weight, z)
+            if step is not None and first:
+                z = step.forth(z)
+            mask = self.dropout.mask(*z.shape) if self.dropped[i] else NO_MASK
+            finish(z, bias, self.kinds[i], mask)
+            self.saved.append((step, first, h, z, mask))
+            h = z
+        return h
+
+    def backward(self, grad: np.ndarray) -> None:
+        """From the gradient of what `forward` returned, which is overwritten."""
+        for i in range(len(self.weights) - 1, -1, -1):
+            (weight, grad_weight), (_, grad_bias) = self.weights[i]
+            step, first, h, z, mask = self.saved[i]
+            if self.kinds[i] or len(mask):
+                slope(grad, z, self.kinds[i], mask, self.dropout.keep)
+            row_sum(grad, grad_bias)
+            if step is not None and first:
+                grad = step.back(grad)
+            outer(h, grad, grad_weight)
+            if i == 0:
+                return
+            below = self.room.take(len(grad), len(weight))
+            times_transposed(grad, weight, below)
+            grad = step.back(below) if step is not None and not first else below
+
+
+class RaggedLayer:
+    """σ(Σ_i W_i rows[b, i] + c): `tasks/ragged.py` in finer blocks, graphs sorted by size."""
+
+    def __init__(self, head: Head, flat: FlatParameters, room: Room, whole: bool) -> None:
+        layer: Any = head.first
+        self.k, self.room = layer.row_channels, room
+        self.edges = np.array([0, layer.max_nodes] if whole else block_edges(layer.max_nodes, self.k))
+        self.weight, self.grad_weight = (torch.from_numpy(each) for each in flat.of(layer.weight))
+        self.bias, self.grad_bias = flat.of(layer.bias)
+        self.reached = layer.max_nodes  # positions whose gradient may not be 0
+
+    def forward(self, rows: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        """Without σ and c: [B, out]."""
+        sizes = np.diff(batch.ptr)
+        order = np.argsort(-sizes, kind="stable")
+        reach = np.searchsorted(-sizes[order], -self.edges[:-1])  # graphs with more rows than that
+        self.blocks = [(int(lo), int(hi), int(m)) for lo, hi, m in zip(self.edges, self.edges[1:], reach) if m]  # noqa: B905
+        out = np.zeros((len(sizes), len(self.bias)), dtype=np.float32)
+        total, self.padded, k = torch.from_numpy(out), [], self.k
+        for lo, hi, m in self.blocks:
+            block = self.room.take(m, (hi - lo) * k)
+            pad(rows, batch.ptr, order[:m], lo, hi, block)
+            self.padded.append(torch.from_numpy(block))
+            total[:m].addmm_(self.padded[-1], self.weight[:, lo * k : hi * k].T)
+        self.order, self.ptr = order, batch.ptr
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return out.take(back, axis=0)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        """From the gradient of the sum before σ, [B, out]: that of the rows, [n, k]."""
+        k, k_end = self.k, self.blocks[-1][1] if self.blocks else 0
+        row_sum(grad, self.grad_bias)
+        given = torch.from_numpy(grad.take(self.order, axis=0))
+        if k_end < self.reached:
+            self.grad_weight[:, k_end * k : self.reached * k] = 0
+        self.reached = k_end
+        rows = self.room.take(int(self.ptr[-1]), k)
+        for (lo, hi, m), block in zip(self.blocks, self.padded, strict=True):
+            columns = slice(lo * k, hi * k)
+            torch.mm(given[:m].T, block, out=self.grad_weight[:, columns])
+            there = self.room.take(m, (hi - lo) * k)
+            torch.mm(given[:m], self.weight[:, columns], out=torch.from_numpy(there))
+            unpad(there, self.ptr, self.order[:m], lo, hi, rows)
+        return rows
+
+
+def block_edges(max_nodes: int, row_channels: int) -> list[int]:
+    """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls: narrow rows take longer blocks."""
+    edge, growth, least = next(block[1:] for block in BLOCKS if row_channels <= block[0])
+    edges = [0]
+    while edge + least - 1 < max_nodes:
+        edges.append(edge)
+        edge = max(edge + least, int(edge * growth) // least * least)
+    return [*edges, max_nodes]
+
+
+class DenseHead:
+    """ζ: what a readout made → [B]."""
+
+    def __init__(self, head: Head, flat: FlatParameters, room: Room, whole: bool = False) -> None:
+        dense: list[Any] = [head.first, *head.inner, head.last]
+        self.ragged = RaggedLayer(head, flat, room, whole) if head.takes_rows else None
+        self.weights = [(flat.of(layer.weight), flat.of(layer.bias)) for layer in dense]
+        self.kind, self.dropout, self.room = KINDS[type(head.activation).__name__], Dropout(head.dropout), room
+        self.saved: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def forward(self, z: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        self.saved, graphs = [], len(batch.y)
+        for i, ((weight, _), (bias, _)) in enumerate(self.weights):
+            last, width = i + 1 == len(self.weights), len(bias)
+            mask = NO_MASK if last else self.dropout.mask(graphs, width)
+            kind = 0 if last else self.kind
+            if i == 0 and self.ragged is not None:
+                out = self.ragged.forward(z, batch)
+                finish(out, bias, kind, mask)
+            else:
+                out = self.room.take(graphs, width)
+                linear(z, weight, bias, kind, mask, out)
+            self.saved.append((z, out, mask))
+            z = out
+        return z.reshape(-1)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        """From the gradient of the predictions [B]: that of what the readout made."""
+        grad = grad.reshape(-1, 1)
+        for i in range(len(self.weights) - 1, -1, -1):
+            (weight, grad_weight), (_, grad_bias) = self.weights[i]
+            z, out, mask = self.saved[i]
+            if i + 1 < len(self.weights):
+                slope(grad, out, self.kind, mask, self.dropout.keep)
+            if i == 0 and self.ragged is not None:
+                return self.ragged.backward(grad)
+            below = self.room.take(len(grad), z.shape[1])
+            linear_back(grad, z, weight, grad_weight, grad_bias, below)
+            grad = below
+        return grad

@@ -1,0 +1,221 @@
+"""The readouts that the engine knows, forward and backward, on NumPy arrays."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from permlab.readouts.keys import identity_plus_ones
+from permlab.readouts.kernels import GaussianKernels
+from permlab.readouts.pooling import Identity, SortPooling, Sum
+from permlab.readouts.segment_sort import segment_sort
+from permlab.readouts.set2set import Set2Set
+from permlab.readouts.sorting import Ordering
+from permlab.tasks.engine.attention import advance, attend, attend_back, gather, retreat
+from permlab.tasks.engine.batches import EngineBatch
+from permlab.tasks.engine.dense import outer, row_sum, times, times_transposed
+from permlab.tasks.engine.gaussian import exp_sums, lengths, straighten, weigh
+from permlab.tasks.engine.lexicographic import lexicographic_keys
+from permlab.tasks.engine.network import put_back, sort_descending
+from permlab.tasks.engine.optimiser import FlatParameters
+from permlab.tasks.engine.room import Room
+
+
+class Pool:
+    """x [n, d] → what the head takes: rows, or a vector per graph. `backward` may overwrite the gradient it is given."""
+
+    def __init__(self, readout: Any, flat: FlatParameters, room: Room) -> None:
+        self.readout, self.room = readout, room
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        return x
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        return grad
+
+
+class SumPool(Pool):
+    """1ᵀX."""
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        self.step = batch.plain_sums
+        return self.step.forth(x)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        return self.step.back(grad)
+
+
+class SumBeforeLastLayer(Pool):
+    """1ᵀ(Â H W + 1cᵀ) = (1ᵀÂ H) W + n cᵀ: the last layer of Γ, where it is linear, on B rows instead of n."""
+
+    def __init__(self, weight: Any, bias: Any, given: bool, flat: FlatParameters, room: Room) -> None:
+        self.weight, self.grad_weight = flat.of(weight)
+        self.bias, self.grad_bias = flat.of(bias)
+        self.given, self.room = given, room  # whether Â H is what it is given: for a single layer
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        self.step = batch.plain_sums if self.given else batch.sums
+        self.sums, self.sizes = self.step.forth(x), np.diff(batch.ptr).astype(np.float32)[:, None]
+        out = self.room.take(len(self.sums), len(self.bias))
+        times(self.sums, self.weight, out)
+        out += self.sizes * self.bias
+        return out
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        outer(self.sums, grad, self.grad_weight)
+        row_sum(self.sizes * grad, self.grad_bias)
+        below = self.room.take(*self.sums.shape)
+        times_transposed(grad, self.weight, below)
+        return self.step.back(below)
+
+
+class OrderingPool(Pool):
+    """↓(XA)."""
+
+    compiled_sort = True
+
+    def __init__(self, readout: Ordering, flat: FlatParameters, room: Room) -> None:
+        super().__init__(readout, flat, room)
+        self.key = readout.key.detach().float().contiguous().numpy()
+        self.with_sum = torch.equal(readout.key.double().cpu(), identity_plus_ones(len(self.key)))
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        columns = self.room.take(len(x), self.key.shape[1])
+        if self.with_sum:  # [I | 1] takes no product
+            columns[:, :-1] = x
+            np.sum(x, axis=1, out=columns[:, -1])
+        else:
+            times(x, self.key, columns)
+        if self.compiled_sort:
+            rows, self.order = sort_descending(columns, batch.ptr)
+        else:
+            rows, self.order = (
+                each.numpy() for each in segment_sort(torch.from_numpy(columns), torch.from_numpy(batch.ptr))
+            )
+        return rows
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        columns = put_back(grad, self.order)
+        x = self.room.take(len(columns), len(self.key))
+        if self.with_sum:
+            np.add(columns[:, :-1], columns[:, -1:], out=x)
+        else:
+            times_transposed(columns, self.key, x)
+        return x
+
+
+class SortPool(Pool):
+    """The rows by their last column, descending, ties by the column before it."""
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        self.order = lexicographic_keys(x, x.view(np.int32), batch.ptr)
+        return x.take(self.order, axis=0)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        x = self.room.take(*grad.shape)
+        x[self.order] = grad
+        return x
+
+
+class GaussianPool(Pool):
+    """Σ_k exp(−‖u_k − a_j‖²/σ²)."""
+
+    def __init__(self, readout: GaussianKernels, flat: FlatParameters, room: Room) -> None:
+        super().__init__(readout, flat, room)
+        centres, self.scale = readout.centres.detach().double(), 1 / readout.sigma**2
+        self.factors = (2 * self.scale * centres.T).float().contiguous().numpy()
+        self.constant = (-self.scale * centres.square().sum(1)).float().numpy()
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        self.x, self.ptr, m = x, batch.ptr, len(self.constant)
+        self.factor, minus = self.room.take(len(x)), self.room.take(len(x))
+        self.values, out = self.room.take(len(x), m), self.room.take(len(batch.y), m)
+        lengths(x, self.scale, self.readout.normalise, self.factor, minus)
+        times(x, self.factors, self.values)
+        exp_sums(self.values, batch.ptr, self.factor, minus, self.constant, out)
+        if self.readout.mean:
+            out /= np.maximum(np.diff(batch.ptr), 1)[:, None]
+        return out
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        if self.readout.mean:
+            grad /= np.maximum(np.diff(self.ptr), 1)[:, None]
+        weighed, grad_x = self.room.take(*self.values.shape), self.room.take(*self.x.shape)
+        weigh(self.values, self.factor, grad, self.ptr, weighed)
+        times_transposed(weighed, self.factors, grad_x)
+        straighten(self.x, weighed, self.scale, self.readout.normalise, self.factor, grad_x)
+        return grad_x
+
+
+class Set2SetPool(Pool):
+    """q_t = LSTM(q*_{t−1}), a_t = softmax(X q_t), q*_t = (q_t, Xᵀa_t).
+
+    q_{t−1} is both the LSTM's state and the first half of its input, so its two weights are added up. As q*_0 = 0, the
+    first step is the same for all graphs and takes one row.
+    """
+
+    def __init__(self, readout: Set2Set, flat: FlatParameters, room: Room) -> None:
+        super().__init__(readout, flat, room)
+        lstm = readout.lstm
+        self.w_in, self.w_state, self.b_in, self.b_state = (
+            flat.of(each) for each in (lstm.weight_ih, lstm.weight_hh, lstm.bias_ih, lstm.bias_hh)
+        )
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        take, d, graphs = self.room.take, x.shape[1], len(batch.y)
+        self.x, self.ptr, self.saved = x, batch.ptr, []
+        self.weight, bias = self.w_in[0].copy(), self.b_in[0] + self.b_state[0]
+        self.weight[:, :d] += self.w_state[0]
+        cell, star = np.zeros((1, d), dtype=np.float32), np.empty((0, 2 * d), dtype=np.float32)
+        for step in range(self.readout.steps):
+            rows = graphs if step else 1
+            gates, before, cell = take(rows, 4 * d), cell, take(rows, d)
+            gates[...] = bias
+            if step:
+                product = take(rows, 4 * d)
+                times_transposed(star, self.weight, product)
+                gates += product
+            slope, q, weights, mean = take(rows, d), take(rows, d), take(len(x)), take(graphs, d)
+            advance(gates, before, cell, slope, q)
+            attend(x, q, batch.ptr, weights, mean)
+            self.saved.append((star, gates, before, slope, q, weights, mean))
+            star = take(graphs, 2 * d)
+            star[:, :d], star[:, d:] = q, mean
+        return star
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        take, (n, d), graphs, steps = self.room.take, self.x.shape, len(grad), len(self.saved)
+        grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), take((steps - 1) * graphs, 4 * d)
+        tables, factors, first = take(graphs, 2 * steps, d), take(n, 2 * steps), take(1, 4 * d)
+        for step in reversed(range(steps)):
+            _, gates, before, slope, q, weights, mean = self.saved[step]
+            grad_query = take(graphs, d)
+            grad_mean = np.ascontiguousarray(grad[:, d:])
+            attend_back(self.x, self.ptr, weights, q, mean, grad_mean, step, tables, factors, grad_query)
+            grad_q = grad[:, :d] + grad_query
+            if not step:  # one row stands for all
+                grad_q, grad_cell = grad_q.sum(0, keepdims=True), grad_cell.sum(0, keepdims=True)
+            made = grad_gates[(step - 1) * graphs : step * graphs] if step else first
+            retreat(gates, before, slope, grad_q, grad_cell, made)
+            if step:
+                grad = take(graphs, 2 * d)
+                times(made, self.weight, grad)
+        row_sum(grad_gates, self.b_in[1])
+        self.b_in[1][...] += first[0]
+        self.b_state[1][...] = self.b_in[1]
+        stars = np.concatenate([saved[0] for saved in self.saved])
+        outer(grad_gates, stars, self.w_in[1])
+        self.w_state[1][...] = self.w_in[1][:, :d]
+        grad_x = take(n, d)
+        gather(tables, factors, self.ptr, grad_x)
+        return grad_x
+
+
+POOLS: dict[type, type[Pool]] = {
+    Sum: SumPool,
+    Identity: Pool,
+    Ordering: OrderingPool,
+    SortPooling: SortPool,
+    GaussianKernels: GaussianPool,
+    Set2Set: Set2SetPool,
+}

@@ -1,0 +1,79 @@
+"""One training step of a whole model: batch, loss, every gradient, optimiser; no autograd, no tensor in between."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from permlab.readouts.pooling import Sum
+from permlab.tasks.data import GraphData
+from permlab.tasks.engine.batches import Batches
+from permlab.tasks.engine.dense import KINDS, cross_entropy, squared_error
+from permlab.tasks.engine.layers import Convolutions, DenseHead
+from permlab.tasks.engine.optimiser import FlatOptimiser, FlatParameters
+from permlab.tasks.engine.pools import POOLS, Pool, SumBeforeLastLayer
+from permlab.tasks.engine.room import Room
+from permlab.tasks.objectives import BinaryClassification, Regression
+from permlab.tasks.task import GraphTask
+
+LOSSES: dict[type, Any] = {BinaryClassification: cross_entropy, Regression: squared_error}
+PARTS = {
+    "colours": "nodes that two convolutions do not distinguish are computed once",
+    "sum_first": "the sum is taken before the last linear layer of Γ",
+    "ragged": "the first layer of ζ skips the padding",
+    "sort": "the compiled segmented sort",
+    "adam": "the optimiser as one pass over one array",
+    "calls": "many steps per Lightning call",
+}
+
+
+class Stepper:
+    """`loss_and_gradients` of a batch, then `update`. The model's parameters live in `flat` until `release`."""
+
+    def __init__(self, task: GraphTask, data: GraphData, without: tuple[str, ...] = ()) -> None:
+        model: Any = task.model
+        gcn, readout, head = model.backbone, model.readout, model.head
+        self.without, layers, dropout = without, len(gcn.weights), gcn.dropout.p
+        self.batches = Batches(data, layers, "colours" not in without and not dropout)  # dropout breaks the symmetry
+        self.flat, self.room = FlatParameters(list(task.parameters())), Room()
+        linear = KINDS[type(gcn.last_activation).__name__] == 0
+        early = type(readout) is Sum and linear and "sum_first" not in without
+        self.convolutions = Convolutions(gcn, self.flat, self.room, layers - early)
+        self.pool: Pool = (
+            SumBeforeLastLayer(gcn.weights[-1], gcn.biases[-1], layers == 1, self.flat, self.room)
+            if early
+            else POOLS[type(readout)](readout, self.flat, self.room)
+        )
+        self.pool.compiled_sort = "sort" not in without  # type: ignore[attr-defined]
+        self.head = DenseHead(head, self.flat, self.room, "ragged" in without)
+        self.loss = LOSSES[type(task.objective)]
+        self.optimiser: FlatOptimiser | None = None
+
+    def loss_and_gradients(self, graphs: np.ndarray, copies: np.ndarray) -> float:
+        """The mean loss of these graphs; the gradients go to `flat.gradients`."""
+        self.room.clear()
+        batch = self.batches.make(graphs, copies)
+        predictions = self.head.forward(self.pool.forward(self.convolutions.forward(batch), batch), batch)
+        grad = self.room.take(len(predictions))
+        loss: float = self.loss(predictions, batch.y, grad)
+        self.convolutions.backward(self.pool.backward(self.head.backward(grad)))
+        return loss
+
+    def update(self, optimizer: torch.optim.Optimizer) -> None:
+        """One step of the optimiser."""
+        if "adam" in self.without:
+            for parameter in self.flat.parameters:
+                parameter.grad = torch.from_numpy(self.flat.of(parameter)[1])
+            optimizer.step()
+            return
+        if self.optimiser is None or self.optimiser.optimizer is not optimizer:
+            self.optimiser = FlatOptimiser(optimizer, self.flat)
+        self.optimiser.step()
+
+    def settle(self) -> None:
+        """Between two calls: the optimiser's state is what torch expects of it."""
+        if self.optimiser is not None:
+            self.optimiser.settle()
+
+    def release(self) -> None:
+        self.flat.release()
