@@ -3,7 +3,8 @@
 A readout maps the node embeddings X [n, d] of each graph in a batch to one vector: x [n, d] with ptr [B+1] → [B, m].
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -70,6 +71,20 @@ class Readout(Aggregation):
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         """x [n, d], ptr [B+1], both checked → [B, m]."""
         raise NotImplementedError
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Keys and centres are in double precision; a device that has none (MPS) gets them rounded."""
+
+        def rounded(tensor: Tensor) -> Tensor:
+            try:
+                return fn(tensor)
+            except TypeError:
+                if tensor.dtype != torch.float64:
+                    raise
+                return fn(tensor.float())
+
+        moved: Self = super()._apply(rounded, recurse)
+        return moved
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"

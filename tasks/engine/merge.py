@@ -48,7 +48,7 @@ def sort_columns(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray
         start, m = ptr[b], ptr[b + 1] - ptr[b]
         for c in range(x.shape[1]):
             for i in range(m):
-                value[i], row[i] = x[start + i, c], start + i
+                value[i], row[i] = x[start + i, c] + 0.0, start + i  # −0 becomes 0
             _sort(value[:m], row[:m], spare, spare_row)
             for i in range(m):
                 out[start + i, c], rows[start + i, c] = value[i], row[i]

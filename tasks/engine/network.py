@@ -22,6 +22,7 @@ _DIGIT = 11  # bits; three digits are a float
 
 _inline: Any = intrinsic  # takes away the first argument
 _FLOATS, _KEYS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (32, 64))
+_NUMBERS = ir.VectorType(ir.FloatType(), LANES)
 
 
 def _all(kind: ir.VectorType, value: int) -> ir.Constant:
@@ -47,6 +48,8 @@ def _pack(_: Any, bits: Any, at: Any, keys: Any, to: Any, row: Any) -> Any:
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         kinds = signature.args
         value = builder.load(_vector(context, builder, kinds[0], args[0], args[1], _FLOATS), align=4)
+        number = builder.fadd(builder.bitcast(value, _NUMBERS), ir.Constant(_NUMBERS, [0.0] * LANES))  # −0 becomes 0
+        value = builder.bitcast(number, _FLOATS)
         descending = builder.sext(builder.not_(_turned(builder, value)), _KEYS)
         rows = ir.Constant(_KEYS, ir.Undefined)
         for lane in range(LANES):
@@ -165,7 +168,7 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
     wide = np.ascontiguousarray(x)
     if k == 1 and np.diff(ptr).max(initial=0) <= GIANT:  # of eight lanes seven would be empty
         order = lexicographic_keys(wide, wide.view(np.int32), ptr)
-        return wide[order], order.astype(np.int32)[:, None]
+        return wide[order] + np.float32(0), order.astype(np.int32)[:, None]
     if k < LANES:
         wide = np.zeros((n, LANES), dtype=np.float32)
         wide[:, :k] = x
