@@ -67,12 +67,14 @@ class GraphBatch:
         return len(self.sizes)
 
     @cached_property
+    @torch.inference_mode(False)  # what is kept may be trained on later
     def batch(self) -> Tensor:
         """The graph of every node, [n] int64: what PyG's aggregations take as `index`."""
         graphs = torch.arange(len(self), device=self.ptr.device)
         return torch.repeat_interleave(graphs, self.ptr.diff(), output_size=int(self.sizes.sum()))
 
     @cached_property
+    @torch.inference_mode(False)
     def adjacency(self) -> NormalisedAdjacency:
         """Â, from the edges: loops and repeated edges count once."""
         n, device = len(self.x), self.x.device
@@ -90,9 +92,9 @@ class GraphBatch:
 
         return NormalisedAdjacency(*csr(forth), csr(back))
 
-    @cached_property
+    @property
     def az(self) -> Tensor:
-        """Â·Z [n, r]: what the first graph convolution multiplies by its weight."""
+        """Â·Z [n, r]: what the first graph convolution multiplies by its weight. Gradients reach x."""
         return self.adjacency @ self.x
 
     def to(self, device: torch.device | str) -> Self | "GraphBatch":
@@ -104,5 +106,5 @@ class GraphBatch:
         moved = GraphBatch.__new__(GraphBatch)
         moved.x, moved.edge_index, moved.ptr, moved.y = tensors
         moved.edge_attr, moved.sizes, moved.graph_id, moved.step = attributes, self.sizes, self.graph_id, self.step
-        moved.adjacency, moved.az = self.adjacency.to(device), self.az.to(device)
+        moved.adjacency = self.adjacency.to(device)
         return moved

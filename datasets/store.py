@@ -158,8 +158,11 @@ class GraphStore:
             here = (node >= start) & (node < start + len(shard.x))
             rows[here] = shard.x[node[here] - start]
             start += len(shard.x)
+        if len(node) and node.max() >= start:
+            raise self.damaged()
         return rows
 
+    @torch.inference_mode(False)  # what a batch keeps may be trained on later
     def tensor(self, array: np.ndarray) -> torch.Tensor:
         """On the store's device; nobody waits for the copy."""
         tensor = torch.from_numpy(array)
@@ -202,7 +205,8 @@ class StoredBatch(GraphBatch):
         return self._store.tensor(self._store.raw_features(self._node))
 
     @cached_property
-    def az(self) -> torch.Tensor:
+    @torch.inference_mode(False)
+    def az(self) -> torch.Tensor:  # type: ignore[override]
         node = torch.from_numpy(self._node)
         return self._store.features.index_select(0, node.to(self._store.device, non_blocking=True))
 
@@ -236,4 +240,4 @@ class StoredBatch(GraphBatch):
         ptr, column, _ = self._entries
         row = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         edges = row != column
-        return self._store.tensor(np.stack([column[edges].astype(np.int64), row[edges]]))
+        return self._store.tensor(np.stack([row[edges], column[edges]]))

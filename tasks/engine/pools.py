@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from permlab.readouts.keys import identity_plus_ones
 from permlab.readouts.kernels import GaussianKernels
@@ -19,6 +20,7 @@ from permlab.tasks.engine.lexicographic import lexicographic_keys
 from permlab.tasks.engine.network import put_back, sort_descending
 from permlab.tasks.engine.optimiser import FlatParameters
 from permlab.tasks.engine.room import Room
+from permlab.tasks.gcn import GCN
 
 
 class Pool:
@@ -49,9 +51,8 @@ class SumBeforeLastLayer(Pool):
     """1ᵀ(Â H W + 1cᵀ) = (1ᵀÂ H) W + n cᵀ: the last layer of Γ, where it is linear, on B rows instead of n."""
 
     def __init__(self, weight: Any, bias: Any, given: bool, flat: FlatParameters, room: Room) -> None:
-        self.weight, self.grad_weight = flat.of(weight)
-        self.bias, self.grad_bias = flat.of(bias)
-        self.given, self.room = given, room  # whether Â H is what it is given: for a single layer
+        (self.weight, self.grad_weight), (self.bias, self.grad_bias) = flat.of(weight), flat.of(bias)
+        self.given, self.room = given, room  # whether it is given Â H: with a single layer
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
         self.step = batch.plain_sums if self.given else batch.sums
@@ -161,8 +162,22 @@ class Set2SetPool(Pool):
             flat.of(each) for each in (lstm.weight_ih, lstm.weight_hh, lstm.bias_ih, lstm.bias_hh)
         )
 
+    def query(self, q: np.ndarray) -> np.ndarray:
+        """What is compared with the rows: [B, d] → [B, width of the rows]."""
+        return q
+
+    def query_back(self, grad: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return grad
+
+    def whole(self, mean: np.ndarray) -> np.ndarray:
+        """Of a weighted mean of rows, that of the embeddings: [B, width of the rows] → [B, d]."""
+        return mean
+
+    def whole_back(self, grad: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return grad
+
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
-        take, d, graphs = self.room.take, x.shape[1], len(batch.y)
+        take, d, graphs = self.room.take, self.w_state[0].shape[1], len(batch.y)
         self.x, self.ptr, self.saved = x, batch.ptr, []
         self.weight, bias = self.w_in[0].copy(), self.b_in[0] + self.b_state[0]
         self.weight[:, :d] += self.w_state[0]
@@ -170,29 +185,28 @@ class Set2SetPool(Pool):
         for step in range(self.readout.steps):
             rows = graphs if step else 1
             gates, before, cell = take(rows, 4 * d), cell, take(rows, d)
-            gates[...] = bias
-            if step:
-                product = take(rows, 4 * d)
-                times_transposed(star, self.weight, product)
-                gates += product
-            slope, q, weights, mean = take(rows, d), take(rows, d), take(len(x)), take(graphs, d)
+            times_transposed(star, self.weight, gates)
+            gates[...] = gates + bias if step else bias
+            slope, q, weights, mean = take(rows, d), take(rows, d), take(len(x)), take(graphs, x.shape[1])
             advance(gates, before, cell, slope, q)
-            attend(x, q, batch.ptr, weights, mean)
-            self.saved.append((star, gates, before, slope, q, weights, mean))
+            query = self.query(q)
+            attend(x, query, batch.ptr, weights, mean)
+            self.saved.append((star, gates, before, slope, q, query, weights, mean))
             star = take(graphs, 2 * d)
-            star[:, :d], star[:, d:] = q, mean
+            star[:, :d], star[:, d:] = q, self.whole(mean)
         return star
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
-        take, (n, d), graphs, steps = self.room.take, self.x.shape, len(grad), len(self.saved)
+        take, (n, width), d = self.room.take, self.x.shape, self.w_state[0].shape[1]
+        graphs, steps = len(grad), len(self.saved)
         grad_cell, grad_gates = np.zeros((graphs, d), dtype=np.float32), take((steps - 1) * graphs, 4 * d)
-        tables, factors, first = take(graphs, 2 * steps, d), take(n, 2 * steps), take(1, 4 * d)
+        tables, factors, first = take(graphs, 2 * steps, width), take(n, 2 * steps), take(1, 4 * d)
         for step in reversed(range(steps)):
-            _, gates, before, slope, q, weights, mean = self.saved[step]
-            grad_query = take(graphs, d)
-            grad_mean = np.ascontiguousarray(grad[:, d:])
-            attend_back(self.x, self.ptr, weights, q, mean, grad_mean, step, tables, factors, grad_query)
-            grad_q = grad[:, :d] + grad_query
+            _, gates, before, slope, q, query, weights, mean = self.saved[step]
+            grad_query = take(graphs, width)
+            grad_mean = self.whole_back(np.ascontiguousarray(grad[:, d:]), mean)
+            attend_back(self.x, self.ptr, weights, query, mean, grad_mean, step, tables, factors, grad_query)
+            grad_q = grad[:, :d] + self.query_back(grad_query, q)
             if not step:  # one row stands for all
                 grad_q, grad_cell = grad_q.sum(0, keepdims=True), grad_cell.sum(0, keepdims=True)
             made = grad_gates[(step - 1) * graphs : step * graphs] if step else first
@@ -203,12 +217,61 @@ class Set2SetPool(Pool):
         row_sum(grad_gates, self.b_in[1])
         self.b_in[1][...] += first[0]
         self.b_state[1][...] = self.b_in[1]
-        stars = np.concatenate([saved[0] for saved in self.saved])
-        outer(grad_gates, stars, self.w_in[1])
+        outer(grad_gates, np.concatenate([saved[0] for saved in self.saved]), self.w_in[1])
         self.w_state[1][...] = self.w_in[1][:, :d]
-        grad_x = take(n, d)
+        grad_x = take(n, width)
         gather(tables, factors, self.ptr, grad_x)
         return grad_x
+
+
+class Set2SetBeforeLastLayer(Set2SetPool):
+    """Set2Set of X = P W + 1cᵀ from P = Â H, where that is not wider than X, without X.
+
+    ⟨p W + c, q⟩ = ⟨p, W q⟩ + ⟨c, q⟩, of which the softmax does not see the last term, and Σ a_k (p_k W + c) =
+    (Σ a_k p_k) W + c.
+    """
+
+    def __init__(self, readout: Set2Set, weight: Any, bias: Any, flat: FlatParameters, room: Room) -> None:
+        super().__init__(readout, flat, room)
+        (self.w, self.grad_w), (self.c, self.grad_c) = flat.of(weight), flat.of(bias)
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        """x is H, the input of the last layer, or with a single layer P itself."""
+        self.step = batch.steps[-1] if batch.steps else None
+        self.full = (np.diff(batch.ptr) > 0).astype(np.float32)[:, None]
+        self.grad_w[...], self.grad_c[...] = 0, 0
+        return super().forward(x if self.step is None else self.step.forth(x), batch)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        grad = super().backward(grad)
+        return grad if self.step is None else self.step.back(grad)
+
+    def query(self, q: np.ndarray) -> np.ndarray:
+        return q @ self.w.T
+
+    def query_back(self, grad: np.ndarray, q: np.ndarray) -> np.ndarray:
+        self.grad_w[...] += grad.T @ q if len(q) > 1 else np.outer(grad.sum(0), q[0])
+        return grad @ self.w
+
+    def whole(self, mean: np.ndarray) -> np.ndarray:
+        return mean @ self.w + self.full * self.c
+
+    def whole_back(self, grad: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        self.grad_w[...] += mean.T @ grad
+        self.grad_c[...] += (self.full * grad).sum(0)
+        return grad @ self.w.T
+
+
+def early_pool(gcn: GCN, readout: Any, flat: FlatParameters, room: Room) -> Pool | None:
+    """A pool that takes the input of Γ's last layer, where that layer is linear and this is less work; else None."""
+    weight, bias = gcn.weights[-1], gcn.biases[-1]
+    if type(gcn.last_activation) is not nn.Identity:
+        return None
+    if type(readout) is Sum:
+        return SumBeforeLastLayer(weight, bias, len(gcn.weights) == 1, flat, room)
+    if type(readout) is Set2Set and weight.size(0) <= weight.size(1):
+        return Set2SetBeforeLastLayer(readout, weight, bias, flat, room)
+    return None
 
 
 POOLS: dict[type, type[Pool]] = {

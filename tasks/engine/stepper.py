@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from permlab.readouts.pooling import Sum
 from permlab.tasks.data import GraphData
 from permlab.tasks.engine.batches import Batches
-from permlab.tasks.engine.dense import KINDS, cross_entropy, squared_error
+from permlab.tasks.engine.dense import cross_entropy, squared_error
 from permlab.tasks.engine.layers import Convolutions, DenseHead
 from permlab.tasks.engine.optimiser import FlatOptimiser, FlatParameters
-from permlab.tasks.engine.pools import POOLS, Pool, SumBeforeLastLayer
+from permlab.tasks.engine.pools import POOLS, Pool, early_pool
 from permlab.tasks.engine.room import Room
 from permlab.tasks.objectives import BinaryClassification, Regression
 from permlab.tasks.task import GraphTask
@@ -19,7 +18,7 @@ from permlab.tasks.task import GraphTask
 LOSSES: dict[type, Any] = {BinaryClassification: cross_entropy, Regression: squared_error}
 PARTS = {
     "colours": "nodes that two convolutions do not distinguish are computed once",
-    "sum_first": "the sum is taken before the last linear layer of Γ",
+    "early": "the sum and Set2Set are taken before the last linear layer of Γ",
     "ragged": "the first layer of ζ skips the padding",
     "sort": "the compiled segmented sort",
     "adam": "the optimiser as one pass over one array",
@@ -36,14 +35,9 @@ class Stepper:
         self.without, layers, dropout = without, len(gcn.weights), gcn.dropout.p
         self.batches = Batches(data, layers, "colours" not in without and not dropout)  # dropout breaks the symmetry
         self.flat, self.room = FlatParameters(list(task.parameters())), Room()
-        linear = KINDS[type(gcn.last_activation).__name__] == 0
-        early = type(readout) is Sum and linear and "sum_first" not in without
-        self.convolutions = Convolutions(gcn, self.flat, self.room, layers - early)
-        self.pool: Pool = (
-            SumBeforeLastLayer(gcn.weights[-1], gcn.biases[-1], layers == 1, self.flat, self.room)
-            if early
-            else POOLS[type(readout)](readout, self.flat, self.room)
-        )
+        early = None if "early" in without else early_pool(gcn, readout, self.flat, self.room)
+        self.convolutions = Convolutions(gcn, self.flat, self.room, layers - (early is not None))
+        self.pool: Pool = early or POOLS[type(readout)](readout, self.flat, self.room)
         self.pool.compiled_sort = "sort" not in without  # type: ignore[attr-defined]
         self.head = DenseHead(head, self.flat, self.room, "ragged" in without)
         self.loss = LOSSES[type(task.objective)]

@@ -1,24 +1,13 @@
 import importlib.util
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 
 from permlab.datasets.cache import build
 from permlab.datasets.store import GraphStore
 
 if importlib.util.find_spec("numba") is None:
     collect_ignore_glob = ["test_*.py"]  # without the extra `fast` there is no engine to test
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As a cell of a sweep runs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

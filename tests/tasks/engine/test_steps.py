@@ -59,7 +59,7 @@ def test_activations_and_dropout(store: GraphStore, method: str, options: dict[s
 
 @pytest.mark.parametrize("layers", [1, 2, 4, 5])
 @pytest.mark.parametrize("d", [1, 30])
-@pytest.mark.parametrize("method", ["sum", "ordering"])
+@pytest.mark.parametrize("method", ["sum", "ordering", "set2set"])
 def test_other_depths_and_widths(store: GraphStore, method: str, layers: int, d: int) -> None:
     assert_same_step(make_task(store, method, layers=layers, d=d), make_data(store))
 
@@ -131,6 +131,6 @@ def test_one_node_and_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part not in ("adam", "calls")])
-@pytest.mark.parametrize("method", ["sum", "ordering", "sort"])
+@pytest.mark.parametrize("method", ["sum", "ordering", "sort", "set2set"])
 def test_every_part_can_be_left_out(large: GraphStore, method: str, part: str) -> None:
     assert_same_step(make_task(large, method), make_data(large, 40), without=(part,))
