@@ -31,7 +31,10 @@ class NormalisedAdjacency(NamedTuple):
 
     def to(self, device: torch.device | str) -> "NormalisedAdjacency":
         ptr, column, value = (part.to(device) for part in self[:3])
-        return NormalisedAdjacency(ptr, column, value, self.back and tuple(part.to(device) for part in self.back))
+        if self.back is None:
+            return NormalisedAdjacency(ptr, column, value)
+        back_ptr, back_column, back_value = (part.to(device) for part in self.back)
+        return NormalisedAdjacency(ptr, column, value, (back_ptr, back_column, back_value))
 
 
 class GraphBatch:

@@ -206,7 +206,7 @@ class StoredBatch(GraphBatch):
 
     @cached_property
     @torch.inference_mode(False)
-    def az(self) -> torch.Tensor:  # type: ignore[override]
+    def az(self) -> torch.Tensor:
         node = torch.from_numpy(self._node)
         return self._store.features.index_select(0, node.to(self._store.device, non_blocking=True))
 
@@ -232,7 +232,8 @@ class StoredBatch(GraphBatch):
 
     @cached_property
     def adjacency(self) -> NormalisedAdjacency:
-        return NormalisedAdjacency(*(self._store.tensor(part) for part in self._entries))
+        ptr, column, value = (self._store.tensor(part) for part in self._entries)
+        return NormalisedAdjacency(ptr, column, value)
 
     @cached_property
     def edge_index(self) -> torch.Tensor:  # type: ignore[override]

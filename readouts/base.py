@@ -125,5 +125,6 @@ class RowReadout(Readout):
 
 def gives_rows(readout: torch.nn.Module) -> bool:
     """Whether `padded=False` says all there is to know: not if a subclass changes what is padded or called."""
-    kind = type(readout)
-    return isinstance(readout, RowReadout) and kind.pool is RowReadout.pool and kind.forward is RowReadout.forward
+    if not isinstance(readout, RowReadout):
+        return False
+    return type(readout).pool is RowReadout.pool and type(readout).forward is RowReadout.forward

@@ -9,6 +9,7 @@ from itertools import chain, combinations_with_replacement
 from math import comb
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,7 +33,7 @@ def monomials(d: int, degree: int) -> list[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=32)
-def _lower(d: int, degree: int) -> Tensor:
+def _lower(d: int, degree: int) -> np.ndarray:
     """[m + 1, d]: where the coefficient of p − e_j stands, in the list (1, c_p for p in monomials, 0)."""
     places = {p: place for place, p in enumerate([(0,) * d, *monomials(d, degree)])}
     zero = len(places)
@@ -40,13 +41,13 @@ def _lower(d: int, degree: int) -> Tensor:
     def below(p: tuple[int, ...], j: int) -> int:
         return places.get((*p[:j], p[j] - 1, *p[j + 1 :]), zero)
 
-    return torch.tensor([[below(p, j) for j in range(d)] for p in places])
+    return np.array([[below(p, j) for j in range(d)] for p in places])
 
 
 def coefficients(x: Tensor, ptr: Tensor, max_nodes: int) -> Tensor:
     """x [n, d] → [B, C(N+d, d) − 1]: the coefficients of P_X(t, X₁, …) = Π_k (t − Σ_j x_{k,j} X_j) for each graph."""
     d, graphs = x.size(1), ptr.numel() - 1
-    lower = _lower(d, max_nodes).to(x.device, non_blocking=True)
+    lower = torch.from_numpy(_lower(d, max_nodes)).to(x.device, non_blocking=True)
     factors = flat_padded(x, ptr, max_nodes).view(graphs, max_nodes, d)
     zero = x.new_zeros(graphs, 1)
     product = torch.cat([zero + 1, x.new_zeros(graphs, lower.size(0) - 1)], dim=1)  # the polynomial 1

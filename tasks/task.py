@@ -120,7 +120,11 @@ class GraphTask(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         recipe = self.recipe
         fused = self.device.type in ("cpu", "cuda") and self.trainer.precision in ("32-true", "64-true")
-        options = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay, "fused": fused or None}
+        options: dict[str, Any] = {
+            "lr": recipe.learning_rate,
+            "weight_decay": recipe.weight_decay,
+            "fused": fused or None,
+        }
         optimizer = OPTIMIZERS[recipe.optimizer](self.parameters(), **options)
         if recipe.scheduler == "none":
             return optimizer

@@ -75,13 +75,12 @@ class Batches:
             node, *adjacency = assemble_permuted(*flat, *self._orders(graphs, ptr, copies))
         else:
             node, adjacency = None, assemble(*flat)
-        x = None
+        y = store.y[graphs]
         if colours is None or ptr[-1] < len(colours.x):
-            colours = None
             x = features(graphs, ptr, store.node_ptr, store.az) if node is None else store.az.take(node, axis=0)
-        else:
-            node = nodes(graphs, ptr, store.node_ptr) if node is None else node
-        return _batch(ptr, store.y[graphs], x, adjacency, colours, node, self.layers)
+            return plain_batch(ptr, y, x, adjacency, self.layers)
+        node = nodes(graphs, ptr, store.node_ptr) if node is None else node
+        return coloured_batch(ptr, y, colours, node, adjacency, self.layers)
 
     def _orders(self, graphs: np.ndarray, ptr: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, ...]:
         """Orders of nodes, and of every graph its row of them and where it begins there."""
@@ -92,28 +91,32 @@ class Batches:
         return (order - np.repeat(ptr[:-1], np.diff(ptr)))[None], np.zeros_like(graphs), ptr
 
 
-def _batch(
-    ptr: np.ndarray,
-    y: np.ndarray,
-    x: np.ndarray | None,
-    adjacency: tuple[np.ndarray, ...],
-    colours: Colours | None,
-    node: np.ndarray | None,
-    layers: int,
+Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def plain_batch(ptr: np.ndarray, y: np.ndarray, x: np.ndarray, adjacency: Csr, layers: int) -> EngineBatch:
+    """One row per node from the first layer on."""
+    whole, (bounds, rows, graph, weights) = Hop.of(*adjacency), row_sums(ptr, adjacency[0], adjacency[2])
+    onwards = Step(int(ptr[-1]), whole, (whole,))  # Â is symmetric
+    sums = Step(len(y), Hop.of(bounds, rows[:-1], weights), (Hop.of(rows, graph, weights),))
+    plain_sums = Step(len(y), Hop.of(bounds, rows[:-1]), (Hop.of(rows, graph),))
+    return EngineBatch(ptr, y, x, [onwards] * (layers - 1), sums, plain_sums)
+
+
+def coloured_batch(
+    ptr: np.ndarray, y: np.ndarray, colours: Colours, node: np.ndarray, adjacency: Csr, layers: int
 ) -> EngineBatch:
-    whole, n, graphs = Hop.of(*adjacency), int(ptr[-1]), len(ptr) - 1
-    short, rows, graph, weights = row_sums(ptr, *adjacency[::2])
-    plain = Step(graphs, Hop.of(short, rows[:-1]), (Hop.of(rows, graph),))
-    onwards = Step(n, whole, (whole,))
-    if colours is None or node is None:
-        sums = Step(graphs, Hop.of(short, rows[:-1], weights), (Hop.of(rows, graph, weights),))
-        return EngineBatch(ptr, y, x, [onwards] * (layers - 1), sums, plain)
-    q = quotient(colours.first.take(node), colours.second.take(node), *adjacency, len(colours.x))
-    by_colour = Hop.of(q.node_ptr, q.node)
-    to_nodes = Step(n, Hop(whole.ptr, torch.from_numpy(q.to_node), whole.value), (whole, by_colour))
+    """One row per colour in the first two layers, then one row per node."""
+    batch = plain_batch(ptr, y, colours.x, adjacency, layers)
+    q = quotient(colours.first.take(node), colours.second.take(node), adjacency, len(colours.x))
+    whole, by_colour = batch.steps[0].forth, Hop.of(q.node_ptr, q.node)
     first = Step(len(q.node_ptr) - 1, Hop.of(*q.forth), (Hop.of(*q.back),))
-    sums = Step(graphs, Hop.of(short, rows[:-1], weights), (Hop.of(rows, graph, weights),))
-    if layers == 3:  # the sum takes the rows of the second colours
-        gathered = Hop.of(q.node_ptr, graph.take(q.node), weights.take(q.node))
-        sums = Step(graphs, Hop.of(short, q.colour, weights), (gathered,))
-    return EngineBatch(ptr, y, colours.x, [first, to_nodes, *[onwards] * (layers - 3)], sums, plain)
+    to_nodes = Step(len(node), Hop(whole.ptr, torch.from_numpy(q.to_node), whole.value), (whole, by_colour))
+    batch = batch._replace(steps=[first, to_nodes, *batch.steps[2:]])
+    if layers > 3:
+        return batch
+    bounds, _, weights = batch.sums.forth  # the sum takes the rows of the second colours
+    _, graph, _ = batch.sums.hops_back[0]
+    nodes_of = by_colour.column
+    gathered = Hop(by_colour.ptr, graph[nodes_of], None if weights is None else weights[nodes_of])
+    return batch._replace(sums=Step(len(y), Hop(bounds, torch.from_numpy(q.colour), weights), (gathered,)))

@@ -59,7 +59,11 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
     ]
     if type(model) is GraphModel:
         head: Any = model.head
-        exact += [("backbone", model.backbone, (GCN,)), ("readout", model.readout, tuple(POOLS)), ("head", head, (Head,))]
+        exact += [
+            ("backbone", model.backbone, (GCN,)),
+            ("readout", model.readout, tuple(POOLS)),
+            ("head", head, (Head,)),
+        ]
         if type(model.backbone) is GCN and type(head) is Head:
             activations = (model.backbone.activation, model.backbone.last_activation, head.activation)
             exact += [("activation", each, tuple(getattr(nn, name) for name in KINDS)) for each in activations]

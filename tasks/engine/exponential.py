@@ -9,9 +9,7 @@ from permlab.tasks.engine.compiled import compiled
 
 _LOW = np.float32(-87.0)  # exp of less is no normal number: it is taken for this
 _INVERSE, _HIGH, _REST = np.float32(1 / np.log(2)), np.float32(0.693359375), np.float32(-2.12194440e-4)
-_C7, _C6, _C5, _C4, _C3, _C2, _ONE = (
-    np.float32(1 / value) for value in (5040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0)
-)
+_C7, _C6, _C5, _C4, _C3, _C2, _ONE = (np.float32(1 / value) for value in (5040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0))
 _HALF, _ZERO, _TWO = np.float32(0.5), np.float32(0.0), np.float32(2.0)
 
 

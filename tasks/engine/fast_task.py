@@ -62,7 +62,9 @@ class FastTask(GraphTask):
                 self._stepper.update(optimizer)
         self._stepper.settle()
         if self._trainer is not None:  # Lightning counts the steps of its own optimisers only
-            self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed += len(call.batches)
+            self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed += len(
+                call.batches
+            )
 
     def release(self) -> None:
         """The model's parameters get memory of their own again."""

@@ -36,7 +36,7 @@ def lengths(x: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, mi
 def exp_sums(
     z: np.ndarray, ptr: np.ndarray, factor: np.ndarray, minus: np.ndarray, constant: np.ndarray, out: np.ndarray
 ) -> None:
-    """z [n, m] becomes exp(min(factor z + constant − minus, 0)), and out [B, m] its sums over the rows of every graph."""
+    """z [n, m] becomes exp(min(factor z + constant − minus, 0)), and out [B, m] its sums over every graph."""
     m = len(constant)
     bits, rest = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.float32)
     power = bits.view(np.float32)

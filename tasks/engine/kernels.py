@@ -1,6 +1,6 @@
 """Compiled CPU kernels for the operators of `readouts/segment_sort.py`: the same values and orders, to the last bit.
 
-They serve the readouts wherever they are used, in somebody's own PyG model too: `permlab.tasks.engine.kernels.register()`.
+They serve the readouts wherever they are used, in somebody's own PyG model too, once `register()` was called.
 """
 
 from functools import cache
@@ -17,8 +17,7 @@ from permlab.readouts.segment_sort import (
     segment_sort,
     segment_unsort,
 )
-from permlab.tasks.engine.lexicographic import lexicographic, lexicographic_keys
-from permlab.tasks.engine.merge import sort_columns
+from permlab.tasks.engine.merge import lexicographic, sort_columns
 from permlab.tasks.engine.network import put_back, sort_descending
 
 
@@ -47,7 +46,4 @@ def _segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
 def _lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     if x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return plain_lexicographic_order(x, ptr)
-    rows, bounds = np.ascontiguousarray(x.detach().numpy()), ptr.numpy()
-    if x.dtype == torch.float32:
-        return torch.from_numpy(lexicographic_keys(rows, rows.view(np.int32), bounds))
-    return torch.from_numpy(lexicographic(rows, bounds))
+    return torch.from_numpy(lexicographic(np.ascontiguousarray(x.detach().numpy()), ptr.numpy()))

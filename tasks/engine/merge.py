@@ -1,4 +1,4 @@
-"""The segmented sort in double precision: a merge sort of every column of every graph, stable."""
+"""Merge sorts within every graph: of columns, and of whole rows in lexicographic order. Stable, descending."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ _RUN = 16  # rows that are sorted by insertion
 
 
 @compiled
-def _sort(values: np.ndarray, rows: np.ndarray, spare: np.ndarray, spare_rows: np.ndarray) -> None:
-    """Both [m]: by value, descending; equal values keep their order."""
+def _by_value(values: np.ndarray, rows: np.ndarray, spare: np.ndarray, spare_rows: np.ndarray) -> None:
+    """Sorts both [m] by value; equal values keep their order."""
     m = len(values)
     for first in range(0, m, _RUN):
         for i in range(first + 1, min(first + _RUN, m)):
@@ -36,20 +36,73 @@ def _sort(values: np.ndarray, rows: np.ndarray, spare: np.ndarray, spare_rows: n
 
 
 @compiled
-def sort_columns(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k]."""
-    out, rows = np.empty_like(x), np.empty(x.shape, dtype=np.int32)
+def _largest(ptr: np.ndarray) -> int:
     largest = 0
     for b in range(len(ptr) - 1):
         largest = max(largest, ptr[b + 1] - ptr[b])
+    return largest
+
+
+@compiled
+def sort_columns(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k]."""
+    out, rows, largest = np.empty_like(x), np.empty(x.shape, dtype=np.int32), _largest(ptr)
     value, spare = np.empty(largest, dtype=x.dtype), np.empty(largest, dtype=x.dtype)
-    row, spare_row = np.empty(largest, dtype=np.int32), np.empty(largest, dtype=np.int32)
+    row, spare_row, zero = np.empty(largest, dtype=np.int32), np.empty(largest, dtype=np.int32), x.dtype.type(0)
     for b in range(len(ptr) - 1):
         start, m = ptr[b], ptr[b + 1] - ptr[b]
         for c in range(x.shape[1]):
             for i in range(m):
-                value[i], row[i] = x[start + i, c] + 0.0, start + i  # −0 becomes 0
-            _sort(value[:m], row[:m], spare, spare_row)
+                value[i], row[i] = x[start + i, c] + zero, start + i  # −0 becomes 0
+            _by_value(value[:m], row[:m], spare, spare_row)
             for i in range(m):
                 out[start + i, c], rows[start + i, c] = value[i], row[i]
     return out, rows
+
+
+@compiled
+def _before(x: np.ndarray, a: int, b: int) -> bool:
+    """Whether row a stands before row b: by the last column, ties by the column before it, and so on."""
+    for column in range(x.shape[1] - 1, -1, -1):
+        if x[a, column] != x[b, column]:
+            return x[a, column] > x[b, column]
+    return False
+
+
+@compiled
+def _by_rows(x: np.ndarray, order: np.ndarray, spare: np.ndarray) -> None:
+    """Sorts `order`, rows of x, by comparing whole rows."""
+    m, width = len(order), 1
+    while width < m:
+        for first in range(0, m, 2 * width):
+            middle, last = min(first + width, m), min(first + 2 * width, m)
+            left, right = first, middle
+            for place in range(first, last):
+                if left < middle and (right == last or not _before(x, order[right], order[left])):
+                    spare[place] = order[left]
+                    left += 1
+                else:
+                    spare[place] = order[right]
+                    right += 1
+        order[:] = spare[:m]
+        width *= 2
+
+
+@compiled
+def lexicographic(x: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    """x [n, d], ptr [B + 1] → order [n]; equal rows keep theirs. Rows are compared where the last column ties."""
+    n, last, largest = len(x), x.shape[1] - 1, _largest(ptr)
+    order, spare_row = np.empty(n, dtype=np.int64), np.empty(largest, dtype=np.int64)
+    value, spare = np.empty(largest, dtype=x.dtype), np.empty(largest, dtype=x.dtype)
+    for b in range(len(ptr) - 1):
+        start, m = ptr[b], ptr[b + 1] - ptr[b]
+        for i in range(m):
+            value[i], order[start + i] = x[start + i, last], start + i
+        _by_value(value[:m], order[start : start + m], spare, spare_row)
+        first = 0  # of those that tie with the one looked at
+        for i in range(1, m + 1):
+            if i == m or value[i] != value[first]:
+                if i - first > 1 and last:
+                    _by_rows(x, order[start + first : start + i], spare_row)
+                first = i
+    return order

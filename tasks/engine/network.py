@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from permlab.tasks.engine.compiled import compiled
-from permlab.tasks.engine.lexicographic import lexicographic_keys
+from permlab.tasks.engine.merge import sort_columns
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows
@@ -167,8 +167,8 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
         raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows, at most 2³¹")  # the loops below do not check
     wide = np.ascontiguousarray(x)
     if k == 1 and np.diff(ptr).max(initial=0) <= GIANT:  # of eight lanes seven would be empty
-        order = lexicographic_keys(wide, wide.view(np.int32), ptr)
-        return wide[order] + np.float32(0), order.astype(np.int32)[:, None]
+        ordered: tuple[np.ndarray, np.ndarray] = sort_columns(wide, ptr)
+        return ordered
     if k < LANES:
         wide = np.zeros((n, LANES), dtype=np.float32)
         wide[:, :k] = x

@@ -21,7 +21,9 @@ class FlatParameters:
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters = parameters
         ends = np.cumsum([-(-each.numel() // _LINE) * _LINE for each in parameters])
-        self.slices = [slice(int(end), int(end) + each.numel()) for end, each in zip([0, *ends], parameters, strict=False)]
+        self.slices = [
+            slice(int(end), int(end) + each.numel()) for end, each in zip([0, *ends], parameters, strict=False)
+        ]
         self.values, self.gradients = np.zeros((2, int(ends[-1])), dtype=np.float32)
         for parameter, view in zip(parameters, self.views(self.values), strict=True):
             view[...] = parameter.detach().numpy()
@@ -55,7 +57,13 @@ def _adam(
     shrink: float,
 ) -> None:
     """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², p ← p − rate · m / (√v / root + ε); g has decay · p added to it."""
-    a, b, step, base, tiny = np.float32(1 - beta1), np.float32(beta2), np.float32(rate), np.float32(root), np.float32(eps)
+    a, b, step, base, tiny = (
+        np.float32(1 - beta1),
+        np.float32(beta2),
+        np.float32(rate),
+        np.float32(root),
+        np.float32(eps),
+    )
     c, penalty, left = np.float32(1 - beta2), np.float32(decay), np.float32(1 - shrink)
     for i in range(len(p)):
         value = p[i] * left

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from permlab.readouts.keys import identity_plus_ones
 from permlab.readouts.kernels import GaussianKernels
+from permlab.readouts.keys import identity_plus_ones
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.segment_sort import segment_sort
 from permlab.readouts.set2set import Set2Set
@@ -16,7 +16,7 @@ from permlab.tasks.engine.attention import advance, attend, attend_back, gather,
 from permlab.tasks.engine.batches import EngineBatch
 from permlab.tasks.engine.dense import outer, row_sum, times, times_transposed
 from permlab.tasks.engine.gaussian import exp_sums, lengths, straighten, weigh
-from permlab.tasks.engine.lexicographic import lexicographic_keys
+from permlab.tasks.engine.merge import lexicographic
 from permlab.tasks.engine.network import put_back, sort_descending
 from permlab.tasks.engine.optimiser import FlatParameters
 from permlab.tasks.engine.room import Room
@@ -24,7 +24,7 @@ from permlab.tasks.gcn import GCN
 
 
 class Pool:
-    """x [n, d] → what the head takes: rows, or a vector per graph. `backward` may overwrite the gradient it is given."""
+    """x [n, d] → what the head takes: rows, or a vector per graph. `backward` may overwrite its gradient."""
 
     def __init__(self, readout: Any, flat: FlatParameters, room: Room) -> None:
         self.readout, self.room = readout, room
@@ -109,7 +109,7 @@ class SortPool(Pool):
     """The rows by their last column, descending, ties by the column before it."""
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
-        self.order = lexicographic_keys(x, x.view(np.int32), batch.ptr)
+        self.order = lexicographic(x, batch.ptr)
         return x.take(self.order, axis=0)
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
@@ -157,7 +157,7 @@ class Set2SetPool(Pool):
 
     def __init__(self, readout: Set2Set, flat: FlatParameters, room: Room) -> None:
         super().__init__(readout, flat, room)
-        lstm = readout.lstm
+        lstm: Any = readout.lstm
         self.w_in, self.w_state, self.b_in, self.b_state = (
             flat.of(each) for each in (lstm.weight_ih, lstm.weight_hh, lstm.bias_ih, lstm.bias_hh)
         )

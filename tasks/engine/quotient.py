@@ -19,11 +19,13 @@ class Quotient(NamedTuple):
 
 
 def quotient(
-    first: np.ndarray, second: np.ndarray, a_ptr: np.ndarray, a_column: np.ndarray, a_value: np.ndarray, colours: int
+    first: np.ndarray, second: np.ndarray, adjacency: tuple[np.ndarray, np.ndarray, np.ndarray], colours: int
 ) -> Quotient:
     """Of a batch with Â as CSR, whose nodes have these colours; there are so many first ones."""
-    colour, node_ptr, node, *arrays, to_node = _quotient(first, second, a_ptr, a_column, a_value, colours)
-    return Quotient(colour, node_ptr, node, tuple(arrays[:3]), tuple(arrays[3:]), to_node)
+    colour, node_ptr, node, *arrays, to_node = _quotient(first, second, *adjacency, colours)
+    return Quotient(
+        colour, node_ptr, node, (arrays[0], arrays[1], arrays[2]), (arrays[3], arrays[4], arrays[5]), to_node
+    )
 
 
 @compiled

@@ -16,7 +16,6 @@ from permlab.tasks.engine import door
 from permlab.tasks.engine.door import FastTask, Refusal, open_engine
 from permlab.tasks.objectives import BinaryClassification
 from permlab.tasks.task import GraphTask
-
 from tests.tasks.engine.making import make_data, make_task
 
 

@@ -13,7 +13,6 @@ from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.engine.door import open_engine
 from permlab.tasks.engine.fast_task import FastTask
 from permlab.tasks.task import OPTIMIZERS, GraphTask, Recipe
-
 from tests.tasks.engine.making import make_data, make_task
 
 

@@ -14,7 +14,6 @@ from permlab.tasks.data import GraphData
 from permlab.tasks.engine.door import PARTS, exactly
 from permlab.tasks.engine.stepper import Stepper
 from permlab.tasks.task import GraphTask
-
 from tests.tasks.engine.making import make_data, make_task
 
 
