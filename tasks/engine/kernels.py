@@ -17,7 +17,7 @@ from permlab.readouts.segment_sort import (
     segment_sort,
     segment_unsort,
 )
-from permlab.tasks.engine.merge import lexicographic, sort_columns
+from permlab.tasks.engine.merge import lexicographic
 from permlab.tasks.engine.network import put_back, sort_descending
 
 
@@ -33,7 +33,7 @@ def _segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     values = np.ascontiguousarray(x.detach().numpy()) if x.dtype in (torch.float32, torch.float64) else None
     if values is None or not x.numel():
         return plain_segment_sort(x, ptr)
-    out, rows = (sort_descending if x.dtype == torch.float32 else sort_columns)(values, ptr.numpy())
+    out, rows = sort_descending(values, ptr.numpy())
     return torch.from_numpy(out), torch.from_numpy(rows)
 
 

@@ -1,4 +1,4 @@
-"""Merge sorts within every graph: of columns, and of whole rows in lexicographic order. Stable, descending."""
+"""Merge sorts within every graph: of one column, and of rows in lexicographic order. Stable, descending."""
 
 import numpy as np
 
@@ -44,19 +44,14 @@ def _largest(ptr: np.ndarray) -> int:
 
 
 @compiled
-def sort_columns(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k]."""
-    out, rows, largest = np.empty_like(x), np.empty(x.shape, dtype=np.int32), _largest(ptr)
-    value, spare = np.empty(largest, dtype=x.dtype), np.empty(largest, dtype=x.dtype)
-    row, spare_row, zero = np.empty(largest, dtype=np.int32), np.empty(largest, dtype=np.int32), x.dtype.type(0)
+def sort_column(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x [n, 1] float32, ptr [B + 1] → x descending within every graph, and the rows it took, int32; both [n, 1]."""
+    out, rows, largest = x + np.float32(0), np.empty(x.shape, dtype=np.int32), _largest(ptr)  # −0 becomes 0
+    spare, spare_rows = np.empty(largest, dtype=np.float32), np.empty(largest, dtype=np.int32)
     for b in range(len(ptr) - 1):
-        start, m = ptr[b], ptr[b + 1] - ptr[b]
-        for c in range(x.shape[1]):
-            for i in range(m):
-                value[i], row[i] = x[start + i, c] + zero, start + i  # −0 becomes 0
-            _by_value(value[:m], row[:m], spare, spare_row)
-            for i in range(m):
-                out[start + i, c], rows[start + i, c] = value[i], row[i]
+        for i in range(ptr[b], ptr[b + 1]):
+            rows[i, 0] = i
+        _by_value(out[ptr[b] : ptr[b + 1], 0], rows[ptr[b] : ptr[b + 1], 0], spare, spare_rows)
     return out, rows
 
 

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from permlab.tasks.engine.compiled import compiled
-from permlab.tasks.engine.merge import sort_columns
+from permlab.tasks.engine.merge import sort_column
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows
@@ -161,13 +161,20 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
 
 
 def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, k] float32, ptr [B + 1] → each column descending within every graph, and the rows it took, [n, k]."""
+    """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k].
+
+    What is float64 is sorted as float32 first, which ties some, but never turns an order round.
+    """
     n, k = x.shape
     if ptr[-1] != n or n >= 2**31:
         raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows, at most 2³¹")  # the loops below do not check
+    if x.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            rounded = x.astype(np.float32)
+        return _sorted_exactly(np.ascontiguousarray(x), sort_descending(rounded, ptr)[1], ptr)
     wide = np.ascontiguousarray(x)
     if k == 1 and np.diff(ptr).max(initial=0) <= GIANT:  # of eight lanes seven would be empty
-        ordered: tuple[np.ndarray, np.ndarray] = sort_columns(wide, ptr)
+        ordered: tuple[np.ndarray, np.ndarray] = sort_column(wide, ptr)
         return ordered
     if k < LANES:
         wide = np.zeros((n, LANES), dtype=np.float32)
@@ -176,6 +183,24 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
     flat = (array.view(np.int32).reshape(-1) for array in (wide, out, rows))
     _sort(next(flat), ptr, wide.shape[1], min(k, LANES), *flat)
     return np.ascontiguousarray(out[:, :k]), np.ascontiguousarray(rows[:, :k])
+
+
+@compiled
+def _sorted_exactly(x: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The columns of x in these orders, in which only what float32 ties is out of place: put right by insertion."""
+    out = np.empty_like(x)
+    for b in range(len(ptr) - 1):
+        for i in range(ptr[b], ptr[b + 1]):
+            for c in range(x.shape[1]):
+                row = rows[i, c]
+                value, place = x[row, c] + 0.0, i  # −0 becomes 0
+                while place > ptr[b] and (
+                    out[place - 1, c] < value or (out[place - 1, c] == value and rows[place - 1, c] > row)
+                ):
+                    out[place, c], rows[place, c] = out[place - 1, c], rows[place - 1, c]
+                    place -= 1
+                out[place, c], rows[place, c] = value, row
+    return out, rows
 
 
 @compiled
