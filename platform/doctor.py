@@ -1,4 +1,4 @@
-"""What `permlab doctor` looks at. Every look is bounded in time, and none starts anything."""
+"""What `permlab doctor` looks at. Every look is bounded in time, and none leaves anything running."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -22,6 +22,7 @@ from permlab.platform.tracking import sqlite_file, tracking_uri
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
 PATIENCE = 10  # seconds for an answer over the network
+STEPS_PATIENCE = 120  # seconds for the training steps on an accelerator, which may have to load its kernels first
 PACKAGES = ("torch", "pytorch-lightning", "torch-geometric", "ray", "mlflow", "optuna", "pyarrow")
 
 
@@ -37,9 +38,10 @@ class Finding:
 
 def examine(runs: Path) -> Iterator[Finding]:
     """All findings, the quick ones first."""
-    looks: list[Callable[[], Finding]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
-    for look in [*looks, lambda: _tracking(runs), _ray]:
-        yield look()
+    looks: list[Callable[[], Finding | None]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
+    for look in [*looks, lambda: _tracking(runs), _ray, _training_steps]:
+        if finding := look():
+            yield finding
 
 
 def _versions() -> Finding:
@@ -74,21 +76,53 @@ def _requirements() -> Finding:
 
 
 def _accelerator() -> Finding:
-    cores = os.cpu_count() or 1
-    has_nvidia = Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
-    if not has_nvidia and platform.system() != "Darwin":
-        return Finding("accelerator", OK, f"none; {cores} CPU cores")
+    cores = f"{os.cpu_count() or 1} CPU cores"
+    if not _may_have_accelerator():
+        return Finding("accelerator", OK, f"none; {cores}")
     import torch
 
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        return Finding("accelerator", OK, f"CUDA {torch.version.cuda}: {', '.join(names)}; {cores} CPU cores")
-    if torch.backends.mps.is_available():
-        return Finding("accelerator", OK, f"MPS; {cores} CPU cores")
-    if has_nvidia:
+        return Finding("accelerator", OK, f"CUDA {torch.version.cuda}: {', '.join(names)}; {cores}")
+    if device := torch.accelerator.current_accelerator(check_available=True):
+        return Finding("accelerator", OK, f"{device.type.upper()}; {cores}")
+    if _has_nvidia():
         mend = "check the driver with nvidia-smi; install a torch with CUDA if this one has none"
         return Finding("accelerator", BROKEN, f"an NVIDIA GPU that torch {torch.__version__} cannot use", mend)
-    return Finding("accelerator", OK, f"none; {cores} CPU cores")
+    return Finding("accelerator", OK, f"none; {cores}")
+
+
+def _may_have_accelerator() -> bool:
+    """Without a sign of one torch need not be imported, which takes seconds."""
+    others = any(Path(path).exists() for path in ("/dev/kfd", "/dev/dri")) or bool(entry_points(group="torch.backends"))
+    return _has_nvidia() or platform.system() == "Darwin" or others
+
+
+def _has_nvidia() -> bool:
+    return Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
+
+
+def _training_steps() -> Finding | None:
+    """On an accelerator: does a training step of every readout have the CPU's numbers there, and is it faster?"""
+    if not _may_have_accelerator():
+        return None
+    name, code = "training steps", "from permlab.platform.device_check import main; main()"
+    mend = "train on the CPU with accelerator=cpu, and check the driver and the build of torch"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STEPS_PATIENCE)
+    except subprocess.TimeoutExpired:
+        return Finding(name, BROKEN, f"the accelerator has not taken them after {STEPS_PATIENCE} seconds", mend)
+    checks: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return Finding(name, BROKEN, f"ended after {len(checks)} readouts: {reason[:200]}", mend)
+    if not checks:
+        return None
+    wrong = [f"{check['method']}: {check['problem']}" for check in checks if check["problem"]]
+    if wrong:
+        return Finding(name, BROKEN, f"not as on the CPU: {'; '.join(wrong)}", mend)
+    times = [f"{c['method']} {1e3 * c['device_seconds']:.1f} / {1e3 * c['cpu_seconds']:.1f}" for c in checks]
+    return Finding(name, OK, f"as on the CPU; milliseconds there / on the CPU: {', '.join(times)}")
 
 
 def _cache() -> Finding:

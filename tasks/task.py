@@ -40,7 +40,8 @@ class GraphTask(pl.LightningModule):
     """Trains a GraphModel: one optimiser step per batch, automatic optimisation.
 
     After each evaluation `measured` holds {split: {metric: value}} and `outputs` {split: predictions in the order of
-    the split}; callbacks find the same numbers as `split/metric` in `trainer.callback_metrics`.
+    the split}, without splits that have no graphs; callbacks find the same numbers as `split/metric` in
+    `trainer.callback_metrics`.
     """
 
     def __init__(
@@ -102,11 +103,11 @@ class GraphTask(pl.LightningModule):
         dtype = torch.float32 if self.device.type == "mps" else torch.float64
         state = [*self.model.named_parameters(), *self.model.named_buffers()]
         self._weights = {name: each.to(dtype) if each.is_floating_point() else each for name, each in state}
-        self._collected = {split: [] for split in self.splits}
+        self._collected = {}
 
     def validation_step(self, batch: GraphBatch, batch_idx: int, dataloader_idx: int = 0) -> None:
         predictions = functional_call(self.model, self._weights, (batch,)).float()
-        self._collected[self.splits[dataloader_idx]].append((predictions, batch.y))
+        self._collected.setdefault(self.splits[dataloader_idx], []).append((predictions, batch.y))
 
     def on_validation_epoch_end(self) -> None:
         self.measured, self.outputs = {}, {}

@@ -107,7 +107,7 @@ def _memory(side: str, where: str, workers: list[Worker], counts: list[int]) -> 
 
 def show(result: dict[str, Any]) -> None:
     settings, machine = result["settings"], result["machine"]
-    columns = ("graphs", "build, s", "PyG", "peak, MB", "PyG", "open, ms", "PyG", "a batch, ms", "PyG", "ratio")
+    columns = ("graphs", "build, s", "PyG", "peak, MB", "PyG", "open, ms", "PyG", "batch, ms", "PyG", "ratio")
     table = new_table(("data set",), columns)
     memory = new_table(("data set", "MB in all"), [f"{n} worker{'s' * (n > 1)}" for n in settings["workers"]])
     for row in result["rows"]:

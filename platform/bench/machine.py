@@ -11,8 +11,11 @@ from typing import Any
 PACKAGES = ("torch", "torch-geometric", "pytorch-lightning", "numpy")
 
 
-def limits(size: int = 2048, megabytes: int = 256, seconds: float = 0.5) -> dict[str, float]:
-    """The best within half a second each: GFLOP/s of a float32 GEMM, GB/s of a copy (bytes read and written)."""
+def limits(size: int = 2048, megabytes: int = 256, seconds: float = 0.5) -> dict[str, Any]:
+    """The best within half a second each: GFLOP/s of a float32 GEMM, GB/s of a copy (bytes read and written).
+
+    `instructions` are those that torch uses: fewer than the CPU has where the environment hides some.
+    """
     import torch
 
     left, right = torch.randn(size, size), torch.randn(size, size)
@@ -21,7 +24,11 @@ def limits(size: int = 2048, megabytes: int = 256, seconds: float = 0.5) -> dict
     product = torch.empty_like(left)
     gemm = _best(lambda: torch.mm(left, right, out=product), seconds)
     copy = _best(lambda: target.copy_(source), seconds)
-    return {"gemm_gflops": 2e-9 * size**3 / gemm, "copy_gb_s": 2e-9 * 4 * source.numel() / copy}
+    return {
+        "gemm_gflops": 2e-9 * size**3 / gemm,
+        "copy_gb_s": 2e-9 * 4 * source.numel() / copy,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
 
 
 def _best(action: Any, seconds: float) -> float:

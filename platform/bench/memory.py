@@ -1,4 +1,4 @@
-"""Memory of processes as Linux counts it: shared pages are shared, not counted once a process."""
+"""Memory of processes as Linux counts it: shared pages are not counted once per process."""
 
 import os
 import subprocess

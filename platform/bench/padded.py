@@ -1,11 +1,12 @@
 """The readouts as one writes them on padded tensors [B, N, d], and PyG's own aggregations."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn.aggr import SortAggregation, SumAggregation
+from torch_geometric.nn.aggr import Set2Set, SortAggregation, SumAggregation
 from torch_geometric.utils import to_dense_batch
 
 Pool = Callable[[Tensor, Tensor], Tensor]  # x [n, d], index [n] ascending → [B, m]
@@ -44,6 +45,14 @@ def dense_gaussians(x: Tensor, index: Tensor, max_nodes: int, centres: Tensor) -
     return (gaussians(dense, centres) * mask[..., None]).sum(1)
 
 
+def set2set(ours: nn.Module) -> Set2Set:
+    """PyG's with the weights of our readout: an LSTM of one layer instead of an LSTM cell."""
+    cell: Any = ours.get_submodule("lstm")
+    aggregation = Set2Set(cell.hidden_size, processing_steps=3)
+    aggregation.lstm.load_state_dict({f"{name}_l0": weight for name, weight in cell.state_dict().items()})
+    return aggregation
+
+
 def padded(method: str, max_nodes: int, ours: nn.Module | None) -> Pool | None:
     """`method` on padded tensors; None if nobody would write it so."""
     ways: dict[str, Pool] = {
@@ -63,16 +72,13 @@ def aggregation(method: str, max_nodes: int, ours: nn.Module | None) -> Pool | N
         "sort": by_last,
         "sum": summed,
         "kernels": lambda x, index: summed(gaussians(x, _centres(ours)), index),
-        "set2set": lambda x, index: _set2set(ours)(x, index),
     }
+    if method == "set2set":
+        assert ours is not None
+        return set2set(ours)
     return ways.get(method)
 
 
 def _centres(ours: nn.Module | None) -> Tensor:
     assert ours is not None
     return dict(ours.named_buffers())["centres"].float()
-
-
-def _set2set(ours: nn.Module | None) -> nn.Module:
-    assert ours is not None
-    return ours.get_submodule("set2set")

@@ -16,7 +16,7 @@ TICKS = (1, 2, 3, 5, 10, 20, 30, 50, 100)
 
 
 def draw(result: dict[str, Any]) -> Figure:
-    """A panel a data set, a group of bars a method, a bar a width d; whiskers from the smallest to the largest."""
+    """One panel per data set, one group of bars per method, one bar per width d; whiskers from smallest to largest."""
     rows = result["rows"]
     datasets, methods, widths = (list(dict.fromkeys(row[key] for row in rows)) for key in ("dataset", "method", "d"))
     figure, axes = plt.subplots(

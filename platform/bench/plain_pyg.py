@@ -12,12 +12,13 @@ from torch.nn import functional
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCNConv
-from torch_geometric.nn.aggr import Set2Set, SortAggregation, SumAggregation
+from torch_geometric.nn.aggr import SortAggregation, SumAggregation
 from torch_geometric.utils import to_dense_batch
 
 from permlab.datasets.manifest import Manifest
-from permlab.platform.bench.padded import gaussians, sorted_columns, with_sum
+from permlab.platform.bench.padded import gaussians, set2set, sorted_columns, with_sum
 from permlab.platform.config import RunSettings
+from permlab.tasks.activations import activation_of
 
 
 class PlainModel(pl.LightningModule):
@@ -33,22 +34,22 @@ class PlainModel(pl.LightningModule):
         inner, hidden, d = settings.model.hidden, settings.model.head_hidden, settings.d
         widths = [len(manifest.feature_names), *[inner] * (settings.model.layers - 1), d]
         self.convs = nn.ModuleList(GCNConv(a, b) for a, b in pairwise(widths))
-        self.readout, pooled = self._readout(d, weights)
+        self.activation = activation_of(settings.model.activation)
+        self.last_activation = activation_of(settings.model.last_activation)
+        self.dropout = nn.Dropout(settings.model.dropout)
+        self.readout, pooled = self._readout(d, ours, weights)
         sizes = [pooled, *[hidden] * settings.model.head_layers, 1]
         self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self._copy(weights)
 
-    def _readout(self, d: int, weights: dict[str, Tensor]) -> tuple[nn.Module | None, int]:
+    def _readout(self, d: int, ours: nn.Module, weights: dict[str, Tensor]) -> tuple[nn.Module | None, int]:
         """PyG's aggregation, if it has one, and the width of what is pooled."""
         if self.method == "sum":
             return SumAggregation(), d
         if self.method == "sort":
             return SortAggregation(self.max_nodes), self.max_nodes * d
         if self.method == "set2set":
-            lstm = {name.partition("set2set.")[2]: value for name, value in weights.items() if "set2set." in name}
-            aggregation = Set2Set(d, processing_steps=3)
-            aggregation.load_state_dict(lstm)
-            return aggregation, 2 * d
+            return set2set(ours.get_submodule("readout")), 2 * d
         if self.method == "kernels":
             self.register_buffer("vectors", weights["readout.centres"])
             return SumAggregation(), len(self.vectors)
@@ -58,8 +59,8 @@ class PlainModel(pl.LightningModule):
         conv: Any
         for i, conv in enumerate(self.convs):
             conv.lin.weight.data, conv.bias.data = (
-                weights[f"gcn.weights.{i}"].T.contiguous(),
-                weights[f"gcn.biases.{i}"],
+                weights[f"backbone.weights.{i}"].T.contiguous(),
+                weights[f"backbone.biases.{i}"],
             )
         names = ["first", *(f"inner.{i}" for i in range(len(self.dense) - 2)), "last"]
         for layer, name in zip(self.dense, names, strict=True):
@@ -69,13 +70,11 @@ class PlainModel(pl.LightningModule):
     def forward(self, batch: Any) -> Tensor:
         x = batch.x
         for i, conv in enumerate(self.convs):
-            x = conv(x, batch.edge_index)
-            if i + 1 < len(self.convs):
-                x = x.relu()
-        z = self.pool(x, batch.batch)
-        for layer in self.dense[:-1]:
-            z = layer(z).relu()
-        return self.dense[-1](z).squeeze(-1)
+            x = conv(self.dropout(self.activation(x)) if i else x, batch.edge_index)
+        z = self.pool(self.last_activation(x), batch.batch)
+        for i, layer in enumerate(self.dense):
+            z = layer(self.dropout(self.activation(z)) if i else z)
+        return z.squeeze(-1)
 
     def pool(self, x: Tensor, index: Tensor) -> Tensor:
         if self.method == "kernels":

@@ -39,7 +39,7 @@ def read() -> None:
 
 
 def epoch(batch_size: int) -> float:
-    """Seconds a batch, over an epoch, shuffled."""
+    """Seconds per batch over an epoch, shuffled."""
     loader = DataLoader(_open[0], batch_size=batch_size, shuffle=True)
     begin = time.perf_counter()
     count = sum(1 for _ in loader)

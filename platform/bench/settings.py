@@ -1,12 +1,16 @@
 """What can be set in a benchmark, as key=value."""
 
 import os
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.sizes import SIZES
-from permlab.platform.config import DataSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.bench.variants import VARIANTS, Variant
+from permlab.platform.config import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.settings import check
 from permlab.readouts.names import PAPER_METHODS
 
 ALONE = ("sort_columns", "ordering", "sort", "sum", "kernels", "set2set")
@@ -18,7 +22,7 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-def _choose(values: list[str], choices: tuple[str, ...]) -> list[str]:
+def _choose(values: list[str], choices: Iterable[str]) -> list[str]:
     for value in values:
         if value not in choices:
             raise ValueError(f"unknown {value!r}: choose from {', '.join(choices)}")
@@ -34,10 +38,10 @@ class BenchSettings(Settings):
 
 
 class Timed(BenchSettings):
-    """What is measured from two sides, in turn."""
+    """What is measured from several sides, in turn."""
 
-    repeats: int = Field(3, ge=1, description="times that both sides are measured, in turn")
-    threads: int = Field(1, ge=1, description="cores, the same for both sides")
+    repeats: int = Field(3, ge=1, description="times that every side is measured, in turn")
+    threads: int = Field(1, ge=1, description="cores, the same for every side")
 
     @field_validator("threads")
     @classmethod
@@ -47,16 +51,16 @@ class Timed(BenchSettings):
         return threads
 
 
-class TrainBench(Timed):
-    """Training: every data set × method × d."""
+class CellsBench(Timed):
+    """Runs of every data set × method × d, evaluation and checkpoints left out."""
 
     dataset: Names = Field(["proteins_full", "qm9,limit=20000"], description="data sets")
     method: Names = Field(list(PAPER_METHODS), description="readouts")
     d: Counts = Field(WIDTHS, description="widths of the node embeddings")
-    steps: int = Field(32, ge=1, description="training steps a measurement, about: whole epochs are timed")
-    batch_size: int = Field(128, ge=1, description="graphs a step")
+    model: ModelSettings = ModelSettings()
+    steps: int = Field(32, ge=1, description="training steps per measurement, about: whole epochs are timed")
+    batch_size: int = Field(128, ge=1, description="graphs per step")
     seed: int = Field(0, ge=0, description="of the split and the weights")
-    track: bool = Field(False, description="record to MLflow meanwhile, as `permlab train` does: give it 1,000 steps")
 
     @field_validator("method")
     @classmethod
@@ -68,25 +72,63 @@ class TrainBench(Timed):
     def _known(cls, dataset: list[str]) -> list[str]:
         return [RunSettings(dataset=name).dataset for name in dataset]
 
-    def cell(self, dataset: str, method: str, d: int, graphs: int, held_out: int, runs: str) -> RunSettings:
-        """A run on a data set of so many graphs; its epoch is cut down to about `steps` steps."""
+    def cell(self, dataset: str, method: str, d: int, manifest: Manifest, runs: str) -> dict[str, Any]:
+        """The settings of one cell's run, as JSON; its epoch is cut down to about `steps` steps."""
         copies = 5 if method == "augment" else 1
         wanted = -(-self.steps * self.batch_size // copies)
+        holdout = manifest.holdout
+        held_out = holdout if isinstance(holdout, int) else round(holdout * manifest.graphs)
+        train = TrainSettings(epochs=ENDLESS, eval_every=ENDLESS, checkpoint_every=ENDLESS, batch_size=self.batch_size)
         return RunSettings(
             dataset=dataset,
             method=method,
             d=d,
             seed=self.seed,
-            threads=self.threads,
-            data=DataSettings(holdout=max(held_out, graphs - wanted)),
-            train=TrainSettings(
-                epochs=ENDLESS, eval_every=ENDLESS, checkpoint_every=ENDLESS, batch_size=self.batch_size
-            ),
+            model=self.model,
+            train=train,
+            data=DataSettings(holdout=max(held_out, manifest.graphs - wanted)),
             accelerator="cpu",
-            track=self.track,
-            experiment="bench",
+            threads=self.threads,
             runs=runs,
-        )
+            track=False,
+            experiment="bench",
+        ).model_dump(mode="json")
+
+
+class TrainBench(CellsBench):
+    """Training beside plain PyG + Lightning."""
+
+    engine: Literal["auto", "plain", "fast"] = Field("auto", description="train.engine of our side")
+    track: bool = Field(False, description="record to MLflow meanwhile, as `permlab train` does: give it 1,000 steps")
+
+    def cell(self, dataset: str, method: str, d: int, manifest: Manifest, runs: str) -> dict[str, Any]:
+        cell = super().cell(dataset, method, d, manifest, runs)
+        return cell | {"train": cell["train"] | {"engine": self.engine}, "track": self.track}
+
+
+class OfftrackBench(TrainBench):
+    """The same with settings that are not the paper's."""
+
+    method: Names = Field(["sum", "ordering", "kernels"], description="readouts")
+    d: Counts = Field([10, 32], description="widths of the node embeddings")
+    variant: Names = Field(list(VARIANTS), description="what differs from the paper")
+
+    @field_validator("variant")
+    @classmethod
+    def _known_variants(cls, variant: list[str]) -> list[str]:
+        return _choose(variant, VARIANTS)
+
+    def changed(self, variant: Variant) -> "TrainBench":
+        """What `permlab bench train` measures for one variant."""
+        common = self.model_dump(exclude={"variant"})
+        threads = variant.threads or self.threads
+        return check(TrainBench, common | {"model": common["model"] | variant.model, "threads": threads})
+
+
+class EngineBench(CellsBench):
+    """The fast engine: what each of its parts gains."""
+
+    parts: Names | None = Field(None, description="parts to leave out, one at a time (default: every one)")
 
 
 class SortBench(Timed):
@@ -112,7 +154,7 @@ class DataBench(Timed):
     """Data sets: building, opening, batches, memory."""
 
     dataset: Names = Field(["proteins_full", "qm9", "synthetic,graphs=1000000"], description="data sets")
-    batch_size: int = Field(128, ge=1, description="graphs a batch")
+    batch_size: int = Field(128, ge=1, description="graphs per batch")
     workers: Counts = Field([1, 2, 4], description="processes whose memory is measured")
 
     @field_validator("dataset")
@@ -136,6 +178,8 @@ class SweepBench(BenchSettings):
 
 BENCHES: dict[str, type[BenchSettings]] = {
     "train": TrainBench,
+    "offtrack": OfftrackBench,
+    "engine": EngineBench,
     "sort": SortBench,
     "data": DataBench,
     "sweep": SweepBench,

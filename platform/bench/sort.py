@@ -1,4 +1,7 @@
-"""Readouts alone, forward and backward: ours beside padded tensors and PyG's aggregations, in turn, on one core."""
+"""Readouts alone, forward and backward: ours beside padded tensors and PyG's aggregations, in turn, on one core.
+
+Ours is measured with the engine's compiled kernels and, as `plain`, without them.
+"""
 
 import math
 from itertools import product
@@ -11,7 +14,8 @@ from permlab.platform.bench.tables import new_table, print_table, to
 from permlab.platform.bench.worker import Worker
 from permlab.platform.console import out, progress_bar
 
-SIDES = ("ours", "padded", "pyg")
+SIDES = ("ours", "plain", "padded", "pyg")
+LABELS = dict(zip(SIDES, ("ours", "plain", "padded", "PyG"), strict=True))
 
 
 def measure(bench: SortBench) -> dict[str, Any]:
@@ -25,6 +29,7 @@ def measure(bench: SortBench) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     growth: list[dict[str, Any]] = []
     with Worker(bench.threads) as worker, progress_bar("bench sort", "cells") as report:
+        worker.call("sort_cell.start")
         for done, (name, sizes) in enumerate(cells):
             report(done, len(cells))
             found = worker.call(
@@ -37,9 +42,9 @@ def measure(bench: SortBench) -> dict[str, Any]:
 
 
 def _ratios(found: dict[str, Any]) -> dict[str, float | None]:
-    """How many times longer the other sides take."""
-    ours = found["ours"]["ms"]
-    return {f"{side}_ratio": found[side]["ms"] / ours if found[side] else None for side in SIDES[1:]}
+    """How many times longer the other ways take than ours, and the padded one than our plain one."""
+    pairs = {"padded_ratio": ("padded", "ours"), "pyg_ratio": ("pyg", "ours"), "plain_ratio": ("padded", "plain")}
+    return {name: found[a]["ms"] / found[b]["ms"] if found[a] else None for name, (a, b) in pairs.items()}
 
 
 def _giant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -67,19 +72,20 @@ def exponents(growth: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(result: dict[str, Any]) -> None:
-    columns = ("d", "nodes", "largest", "ours, ms", "spread", "forward", "padded, ms", "ratio", "PyG, ms", "ratio")
-    table = new_table(("sizes", "readout"), columns)
+    columns = ("d", "nodes", "largest", "ours, ms", "spread", "forward", "plain, ms", "padded, ms", "ratio", "of plain")
+    table = new_table(("sizes", "readout"), (*columns, "PyG, ms", "ratio"))
     for row in result["rows"]:
         ours = row["ours"]
-        cells = [f"{ours['ms']:.2f}", to(ours["range"], 2), f"{ours['forward_ms']:.2f}"]
-        for side in SIDES[1:]:
-            cells += [f"{row[side]['ms']:.2f}", f"{row[f'{side}_ratio']:.1f}×"] if row[side] else ["–", "–"]
+        cells = [f"{ours['ms']:.2f}", to(ours["range"], 2), f"{ours['forward_ms']:.2f}", _ms(row.get("plain"))]
+        cells += [_ms(row["padded"]), _times(row["padded_ratio"]), _times(row.get("plain_ratio"))]
+        cells += [_ms(row["pyg"]), _times(row["pyg_ratio"])]
         table.add_row(row["sizes"], row["method"], str(row["d"]), f"{row['nodes']:,}", f"{row['largest']:,}", *cells)
     print_table(table)
     out.print(
         f"Forward and backward, medians of {result['settings']['repeats']} measurements in turn. "
         f"{caption(result['machine'])}; load {result['machine']['load']} when it ended.\n–: there is no such way, or "
-        "padding would take more than 128 MB a tensor. Ours gives rows, not padded, where the head takes rows.",
+        "padding would take more than 128 MB per tensor. Ours gives rows, not padded, where the head takes rows.\n"
+        "ours: with the engine's compiled kernels; plain: without them; ratios: to ours, of plain: padded to plain.",
         markup=False,
     )
     if result["giant"]:
@@ -91,9 +97,19 @@ def show(result: dict[str, Any]) -> None:
         out.print("\nOne giant among small ones, ours, over the same nodes spread evenly:")
         print_table(table)
     if result["exponents"]:
-        table = new_table(("readout", "what grows"), ("ours", "padded", "PyG"))
+        table = new_table(("readout", "what grows"), LABELS.values())
         for row in result["exponents"]:
-            powers = ["–" if row[side] is None else f"{row[side]:.2f}" for side in SIDES]
+            powers = ["–" if row.get(side) is None else f"{row[side]:.2f}" for side in SIDES]
             table.add_row(row["method"], row["axis"], *powers)
-        out.print("\nTime grows as this power of B graphs, N nodes a graph, d, the largest graph (of the same nodes):")
+        out.print(
+            "\nTime grows as this power of B graphs, N nodes per graph, d, the largest graph (same nodes in all):"
+        )
         print_table(table)
+
+
+def _ms(side: dict[str, Any] | None) -> str:
+    return f"{side['ms']:.2f}" if side else "–"
+
+
+def _times(ratio: float | None) -> str:
+    return f"{ratio:.1f}×" if ratio else "–"

@@ -1,8 +1,9 @@
-"""One readout alone, forward and backward, from three sides in turn. Runs in a worker: see `worker.py`."""
+"""One readout alone, forward and backward, from four sides in turn. Runs in a worker: see `worker.py`."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -10,22 +11,26 @@ from torch import Tensor
 
 from permlab.platform.bench.padded import aggregation, padded
 from permlab.platform.bench.tables import spread
+from permlab.platform.engine_choice import register_kernels
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.catalogue import build
-from permlab.readouts.segments import segment_ids, sort_rows
+from permlab.readouts.segment_sort import lexicographic_order, segment_sort, segment_unsort, sort_rows
+from permlab.readouts.segments import segment_ids
 
 LEAST = 0.02  # seconds that a measurement takes at least
 MOST_PADDED = 2**25  # numbers in a padded tensor: 128 MB, and as much again several times over
+Pool = Callable[[Tensor, Tensor], Tensor]
+
+
+def start() -> None:
+    """From now on our operators have the engine's compiled kernels, where numba is installed."""
+    register_kernels()
 
 
 def compare(method: str, d: int, sizes: list[int], repeats: int) -> dict[str, Any]:
     """{side: {"forward_ms", "backward_ms", "ms", "range"}}; a side that there is not, or that is too large, is None."""
     x, ptr = draw(sizes, d)
-    index = segment_ids(ptr)
-    sides = {
-        name: None if pool is None else _timer(pool, x, index if name != "ours" else ptr)
-        for name, pool in ways(method, d, sizes).items()
-    }
+    sides = {name: pool and _timer(name, pool, x, ptr) for name, pool in ways(method, d, sizes).items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, timer in sides.items():
@@ -40,48 +45,58 @@ def draw(sizes: list[int], d: int) -> tuple[Tensor, Tensor]:
     return torch.randn(int(ptr[-1]), d, generator=torch.Generator().manual_seed(0)), ptr
 
 
-def ways(method: str, d: int, sizes: list[int]) -> dict[str, Callable[[Tensor, Tensor], Tensor] | None]:
-    """Ours takes (x, ptr), the others (x, index). A row readout gives its rows, as the head takes them."""
+def ways(method: str, d: int, sizes: list[int]) -> dict[str, Pool | None]:
+    """Ours, compiled or plain, takes (x, ptr), the others (x, index). A row readout gives rows, as the head wants."""
     largest = max(sizes)
-    readout: Readout | None = None
-    ours: Callable[[Tensor, Tensor], Tensor]
-    if method == "sort_columns":
-        ours = sort_rows
-    else:
-        readout = build(method, d, largest).float()
-        ours = readout.ordered if isinstance(readout, RowReadout) else readout.pool
+    readout = None if method == "sort_columns" else build(method, d, largest).float()
     width = max(d, readout.out_channels) if method == "kernels" and readout is not None else d
     fits = len(sizes) * largest * width <= MOST_PADDED
     sorts = method in ("sort_columns", "ordering", "sort")
     return {
-        "ours": ours,
+        "ours": _ours(readout),
+        "plain": _ours(readout),
         "padded": padded(method, largest, readout) if fits else None,
         "pyg": aggregation(method, largest, readout) if fits or not sorts else None,
     }
 
 
-def _timer(pool: Callable[[Tensor, Tensor], Tensor], x: Tensor, where: Tensor) -> Callable[[bool], float]:
+def _ours(readout: Readout | None) -> Pool:
+    """A readout, or the segmented sort itself."""
+    if readout is None:
+        return sort_rows
+    readout.validate = False  # as in a GraphModel
+    options = {"padded": False} if isinstance(readout, RowReadout) else {}
+    return lambda x, ptr: readout(x, ptr=ptr, **options)
+
+
+@contextmanager
+def plain_operators() -> Iterator[None]:
+    """Our operators by their definitions, without the engine's kernels."""
+    with ExitStack() as stack:
+        for operator in (segment_sort, segment_unsort, lexicographic_order):
+            stack.enter_context(operator.set_kernel_enabled("cpu", False))
+        yield
+
+
+def _timer(name: str, pool: Pool, x: Tensor, ptr: Tensor) -> Callable[[bool], float]:
     """`timer(backward)`: seconds of a call, forward alone or with its gradient; each measurement takes a while."""
+    where = ptr if name in ("ours", "plain") else segment_ids(ptr, len(x))
+    kernels: Callable[[], AbstractContextManager[None]] = plain_operators if name == "plain" else nullcontext
     leaf = x.clone().requires_grad_()
     gradient = torch.ones_like(pool(leaf, where))
 
-    def once(backward: bool) -> None:
-        leaf.grad = None
-        out = pool(leaf, where)
-        if backward:
-            out.backward(gradient)
+    def seconds(backward: bool, count: int) -> float:
+        with kernels():
+            start = time.perf_counter()
+            for _ in range(count):
+                leaf.grad = None
+                out = pool(leaf, where)
+                if backward:
+                    out.backward(gradient)
+            return time.perf_counter() - start
 
-    start = time.perf_counter()
-    once(True)
-    count = max(1, int(LEAST / (time.perf_counter() - start)))
-
-    def timer(backward: bool) -> float:
-        start = time.perf_counter()
-        for _ in range(count):
-            once(backward)
-        return (time.perf_counter() - start) / count
-
-    return timer
+    count = max(1, int(LEAST / seconds(True, 1)))
+    return lambda backward: seconds(backward, count) / count
 
 
 def _summary(times: list[tuple[float, float]]) -> dict[str, Any]:

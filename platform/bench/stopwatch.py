@@ -14,6 +14,8 @@ class Stopwatch(pl.Callback):
     The first epoch warms up; after `epochs` more it ends the run.
     """
 
+    engine_safe = True  # it looks at epochs, not at steps: the fast engine may run
+
     def __init__(self, epochs: int) -> None:
         self.epochs, self.starts = epochs, list[float]()
 

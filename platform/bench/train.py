@@ -1,64 +1,51 @@
 """Training through `permlab train` beside a plain PyG + Lightning script: the same model, graphs and optimiser.
 
-Two workers on one core, one a side, are asked in turn. Every measurement is a run of its own: an epoch to warm up, then
-whole epochs of about `steps` steps, evaluation and checkpoints left out on both sides.
+Two workers on the same cores, one per side, are asked in turn. Every measurement is a run of its own: an epoch to warm
+up, then whole epochs of about `steps` steps, evaluation and checkpoints left out on both sides.
 """
 
 import statistics
 import tempfile
-from itertools import product
 from typing import Any
 
+from permlab.platform.bench.cells import cells_of, name_of, title_of
 from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import TrainBench
-from permlab.platform.bench.tables import new_table, print_table, spread, to
+from permlab.platform.bench.tables import averages, new_table, print_table, reasons, spread, to
 from permlab.platform.bench.worker import Worker
 from permlab.platform.console import out, progress_bar
 from permlab.platform.errors import RunError
-from permlab.platform.plan import manifest_of
 
+SPEED_COLUMNS = ("d", "engine", "ours, ms", "spread", "PyG, ms", "spread", "ratio", "spread")
 TOLERANCE = 1e-3  # of the losses at the same weights, relative: features are raw, some are in the hundreds
 
 
-def measure(bench: TrainBench) -> dict[str, Any]:
-    from permlab.platform.building import build_if_missing
-
-    cells = list(product(bench.dataset, bench.method, bench.d))
-    for dataset in bench.dataset:
-        build_if_missing(dataset)
+def measure(bench: TrainBench, environment: dict[str, str] | None = None, title: str = "train") -> dict[str, Any]:
+    """Both sides run with `environment` added to their own."""
     machine = facts(bench.threads)
     rows = []
     with (
         tempfile.TemporaryDirectory(prefix="permlab-bench-") as folder,
-        Worker(bench.threads) as ours,
-        Worker(bench.threads) as plain,
-        progress_bar("bench train", "cells") as report,
+        Worker(bench.threads, environment) as ours,
+        Worker(bench.threads, environment) as plain,
+        progress_bar(f"bench {title}", "cells") as report,
     ):
+        cells = cells_of(bench, folder)
         machine |= ours.call("machine.limits")
-        runs = [_run(bench, folder, *cell) for cell in cells]
-        compared = [_same_loss(plain, run) for run in runs]  # before any is timed
-        for done, (run, found) in enumerate(zip(runs, compared, strict=True)):
+        compared = [_same_loss(plain, cell) for cell in cells]  # before any is timed
+        for done, (cell, found) in enumerate(zip(cells, compared, strict=True)):
             report(done, len(cells))
-            name = {key: run[key] for key in ("dataset", "method", "d")}
-            rows.append(name | _cell(bench, run, found, ours, plain, machine))
+            rows.append(name_of(cell) | _cell(bench, cell, found, ours, plain, machine))
     return {"bench": "train", "machine": machine, "settings": bench.model_dump(), "rows": rows}
 
 
-def _run(bench: TrainBench, folder: str, dataset: str, method: str, d: int) -> dict[str, Any]:
-    """The settings of a cell's run."""
-    manifest = manifest_of(dataset)
-    holdout = manifest.holdout
-    held_out = holdout if isinstance(holdout, int) else round(holdout * manifest.graphs)
-    return bench.cell(dataset, method, d, manifest.graphs, held_out, folder).model_dump(mode="json")
-
-
-def _same_loss(plain: Worker, run: dict[str, Any]) -> dict[str, Any]:
+def _same_loss(plain: Worker, cell: dict[str, Any]) -> dict[str, Any]:
     """Both losses at the same weights, and the work of a step; only sort may differ, where PyG leaves ties."""
-    found = plain.call("train_cell.compare", cell=run)
+    found = plain.call("train_cell.compare", cell=cell)
     found["difference"] = abs(found["loss"] - found["plain_loss"]) / max(abs(found["plain_loss"]), 1e-9)
-    if not found["difference"] < TOLERANCE and run["method"] != "sort":
+    if not found["difference"] < TOLERANCE and cell["method"] != "sort":
         losses = f"{found['loss']} and {found['plain_loss']}"
-        raise RunError(f"{run['dataset']} {run['method']} d={run['d']}: the losses at the same weights are {losses}")
+        raise RunError(f"{title_of(cell)}: the losses at the same weights are {losses}")
     return found
 
 
@@ -74,11 +61,14 @@ def _cell(
     steps = epochs * found["steps_an_epoch"]
     times: dict[str, list[float]] = {"ours": [], "plain": []}
     for _ in range(bench.repeats):
-        times["ours"].append(1000 * ours.call("train_cell.ours", cell=cell, epochs=epochs) / steps)
+        run = ours.call("train_cell.ours", cell=cell, epochs=epochs)
+        times["ours"].append(1000 * run["seconds"] / steps)
         times["plain"].append(1000 * plain.call("train_cell.plain", cell=cell, epochs=epochs) / steps)
     ours.call("train_cell.forget", folder=cell["runs"])
     seconds = statistics.median(times["ours"]) / 1000
     return {
+        "engine": run["engine"],
+        "engine_reason": run["engine_reason"],
         "steps": steps,
         "ours_ms": statistics.median(times["ours"]),
         "ours_range": spread(times["ours"]),
@@ -97,29 +87,35 @@ def _cell(
     }
 
 
+def speed_cells(row: dict[str, Any]) -> list[str]:
+    """Under those columns; results of earlier versions do not name the engine."""
+    times = [text for side in ("ours", "plain") for text in (f"{row[f'{side}_ms']:.1f}", to(row[f"{side}_range"]))]
+    return [str(row["d"]), row.get("engine", "–"), *times, f"{row['ratio']:.1f}×", to(row["ratio_range"])]
+
+
 def show(result: dict[str, Any]) -> None:
-    speed = new_table(("data set", "method"), ("d", "ours, ms", "spread", "PyG, ms", "spread", "ratio", "spread"))
+    speed = new_table(("data set", "method"), SPEED_COLUMNS)
     limit = new_table(("data set", "method"), ("d", "MFLOP", "of GEMM", "MB", "of copy", "parameters", "Δ loss"))
     for row in result["rows"]:
-        name = (row["dataset"], row["method"], str(row["d"]))
-        times = [text for side in ("ours", "plain") for text in (f"{row[f'{side}_ms']:.1f}", to(row[f"{side}_range"]))]
-        speed.add_row(*name, *times, f"{row['ratio']:.1f}×", to(row["ratio_range"]))
+        speed.add_row(row["dataset"], row["method"], *speed_cells(row))
         flops, traffic = f"{row['mflop']:.0f}", f"{row['mb']:.0f}"
         shares = (flops, f"{row['gemm_share']:.0%}", traffic, f"{row['copy_share']:.0%}")
-        limit.add_row(*name, *shares, f"{row['parameters']:,}", f"{row['loss_difference']:.0e}")
+        parameters, difference = f"{row['parameters']:,}", f"{row['loss_difference']:.0e}"
+        limit.add_row(row["dataset"], row["method"], str(row["d"]), *shares, parameters, difference)
     settings, machine = result["settings"], result["machine"]
     print_table(speed)
     out.print(
         f"A training step, batch {settings['batch_size']}; medians of {settings['repeats']} runs in turn. "
-        f"{caption(machine)}; load {machine['load']} when it began.\n",
+        f"{caption(machine)}; load {machine['load']} when it began.\n"
+        f"{reasons(result['rows'])}{averages(result['rows'], 'dataset')}\n",
         markup=False,
     )
     print_table(limit)
     out.print(
-        "MFLOP a step: products of matrices, padding left out, from shapes; a GEMM reaches "
-        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nWhat is worked out before the last layer need "
-        "not be done behind it: a share may pass 100 %.\n"
-        "MB a step: traffic if nothing stayed in a cache; a copy reaches "
+        "MFLOP per step: products of matrices, padding left out, from shapes; a GEMM reaches "
+        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nWork that is done before the last layer need not be repeated "
+        "after it: a share may pass 100 %.\n"
+        "MB per step: traffic if nothing stayed in a cache; a copy reaches "
         f"{machine['copy_gb_s']:.1f} GB/s.\nΔ loss: at the same weights, relative; PyG sorts ties in another way.",
         markup=False,
     )

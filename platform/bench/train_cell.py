@@ -14,22 +14,27 @@ from permlab.platform.bench.plain_pyg import PlainModel, fit, permuted_copies
 from permlab.platform.bench.stopwatch import Stopwatch
 from permlab.platform.bench.work import work_of
 from permlab.platform.commands.train import train
-from permlab.platform.config import RunSettings
+from permlab.platform.config import ModelSettings, RunSettings, cell_folder, cell_key
+from permlab.platform.json_files import read_json
+from permlab.platform.plan import manifest_of
 from permlab.platform.trial import Trial
 from permlab.tasks.pyg import to_pyg
 
 
-def ours(cell: dict[str, Any], epochs: int) -> float:
-    """Seconds of so many epochs of `permlab train`, courier included if the cell is tracked."""
+def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
+    """Seconds of so many epochs of `permlab train`, courier included if the cell is tracked, and the engine it used."""
     settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
     gc.collect()
-    return watch.time(lambda: train(settings, fresh=True, callbacks=[watch]))
+    seconds = watch.time(lambda: train(settings, fresh=True, callbacks=[watch]))
+    folder = cell_folder(settings, cell_key(settings, manifest_of(settings.dataset).digest))
+    engine = (read_json(folder / "run.json") or {})["engine"]
+    return {"seconds": seconds, "engine": engine["name"], "engine_reason": engine["reason"]}
 
 
 def plain(cell: dict[str, Any], epochs: int) -> float:
     """Seconds of so many epochs of the plain script on the same graphs."""
     settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
-    trial = _trial(settings)
+    trial = _prepare(settings)
     model = PlainModel(settings, trial.task.model, trial.store.manifest)
     loader = DataLoader(_graphs(settings), batch_size=settings.train.batch_size, shuffle=True)
     gc.collect()
@@ -37,19 +42,19 @@ def plain(cell: dict[str, Any], epochs: int) -> float:
 
 
 def compare(cell: dict[str, Any]) -> dict[str, Any]:
-    """Both losses over the first training graphs at the same weights, the steps an epoch, the work of a step."""
+    """Both losses over the first training graphs at the same weights, the steps of an epoch, the work of a step."""
     settings = RunSettings.model_validate(cell)
-    trial = _trial(settings)
+    trial = _prepare(settings)
     manifest, train_part = trial.store.manifest, trial.data.split.train
     first = train_part[: settings.train.batch_size]
     model = PlainModel(settings, trial.task.model, manifest)
     batch = trial.store.batch(first)
+    trial.task.eval(), model.eval()  # no dropout: its masks would differ
     with torch.no_grad():
-        loss = trial.task.loss(trial.task.model(batch), batch.y).item()
+        loss = trial.task.objective.loss(trial.task.model(batch), batch.y).item()
         sample = next(iter(DataLoader(_graphs(settings)[: len(first)], batch_size=len(first))))
         plain_loss = model.training_step(sample, 0).item()
-    items = len(train_part) * (1 + settings.permutations)
-    steps = -(-items // settings.train.batch_size)
+    items, steps = trial.data.train_items, trial.data.train_steps
     nodes = int(np.diff(trial.store.node_ptr)[train_part].sum()) * (1 + settings.permutations) / steps
     entries = int(_entries(trial)) * (1 + settings.permutations) / steps
     work = work_of(trial.task.model, settings, manifest, items / steps, nodes, entries)
@@ -62,20 +67,21 @@ def _entries(trial: Trial) -> int:
     return int((store.a_ptr[store.node_ptr[part + 1]] - store.a_ptr[store.node_ptr[part]]).sum())
 
 
-def _trial(settings: RunSettings) -> Trial:
+def _prepare(settings: RunSettings) -> Trial:
+    """With as many threads as the settings say, for the plain side too."""
     torch.set_num_threads(settings.threads or 1)
     return Trial.prepare(settings)
 
 
 def _graphs(settings: RunSettings) -> list[Data]:
-    key = settings.model_copy(update={"d": 1, "runs": ""})
+    key = settings.model_copy(update={"d": 1, "model": ModelSettings(), "runs": ""})
     return _pyg_graphs(key.model_dump_json())
 
 
 @lru_cache(maxsize=1)
 def _pyg_graphs(settings: str) -> list[Data]:
     """The training part as PyG objects, then its permuted copies, materialised."""
-    trial = _trial(RunSettings.model_validate_json(settings))
+    trial = _prepare(RunSettings.model_validate_json(settings))
     graphs = to_pyg(trial.store, trial.data.split.train)
     return graphs + permuted_copies(graphs, trial.settings.permutations, trial.settings.seed)
 

@@ -16,9 +16,11 @@ from permlab.platform.errors import RunError
 
 
 class Worker:
-    """A child process held to `threads` cores. Two workers share them: they are asked in turn."""
+    """A child process held to `threads` cores, with additions to the environment. Two workers share the cores: they
+    are asked in turn.
+    """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, environment: dict[str, str] | None = None) -> None:
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed in __exit__
         counts = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -28,7 +30,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
-            env=os.environ | counts,
+            env=os.environ | counts | (environment or {}),
         )
 
     def call(self, function: str, **arguments: Any) -> Any:

@@ -1,11 +1,14 @@
 """Measure this machine: ours beside the plain way, in one run, in turn, on one core.
 
-  permlab bench train    training through `permlab train` beside a plain PyG + Lightning script
-  permlab bench sort     readouts alone, forward and backward, beside padded tensors and PyG's aggregations
-  permlab bench data     build, open and read data sets: time and memory
-  permlab bench sweep    what a cell costs on its way through plan, Ray, tracking and table
+  permlab bench train     training through `permlab train` beside a plain PyG + Lightning script
+  permlab bench offtrack  the same with settings that are not the paper's: dropout, tanh, other widths, threads, CPUs
+  permlab bench engine    training without each part of the fast engine in turn: what the part gains
+  permlab bench sort      readouts alone, forward and backward, beside padded tensors and PyG's aggregations
+  permlab bench data      build, open and read data sets: time and memory
+  permlab bench sweep     what a cell costs on its way through plan, Ray, tracking and table
 
   permlab bench train dataset=proteins_full method=[sum,ordering] d=[1,10] --picture speed.png
+  permlab bench train engine=plain model.dropout=0.1 threads=2
   permlab bench train --from runs/bench/train.json --picture speed.png
 
 The result is also written to bench/ in the runs folder.
@@ -26,7 +29,9 @@ from permlab.platform.settings import describe, read_settings
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for topic, model in BENCHES.items():
-        lines = [f"  {key:<10}  {what} ({_short(value)})" for key, value, what in describe(model)]
+        rows = describe(model)
+        width = max(len(key) for key, _, _ in rows)
+        lines = [f"  {key:<{width}}  {what} ({_short(value)})" for key, value, what in rows]
         parser.description = "\n".join([f"{parser.description}settings of {topic}:", *lines, ""])
     parser.add_argument("topic", choices=tuple(BENCHES))
     parser.add_argument("words", nargs="*", metavar="WORD", help="key=value")
@@ -36,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _short(value: Any) -> str:
+    if value is None:
+        return "none"
     return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 

@@ -2,6 +2,7 @@
 
   permlab doctor [--json]
 
+With an accelerator, every readout of the paper takes a training step there and on the CPU: are the numbers the same?
 What is wrong is said with how to mend it; the exit code is 1 if something is broken.
 """
 

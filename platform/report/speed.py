@@ -45,7 +45,8 @@ def _series(method: str, rows: list[dict[str, Any]]) -> Series:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    header = ["data set", "readout", "d", "ours, ms", "PyG, ms", "ratio", "of GEMM", "of copy"]
+    """Results of earlier versions do not name the engine."""
+    header = ["data set", "readout", "d", "ours, ms", "PyG, ms", "ratio", "of GEMM", "of copy", "engine"]
     body: list[list[Entry | str]] = [
         [
             pretty(row["dataset"]),
@@ -56,6 +57,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['ratio']:.1f}×",
             f"{row['gemm_share']:.0%}",
             f"{row['copy_share']:.0%}",
+            row.get("engine", "–"),
         ]
         for row in rows
     ]

@@ -54,7 +54,7 @@ class FastTask(GraphTask):
 
     def training_step(self, call: Call, batch_idx: int) -> None:  # type: ignore[override]
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
-        with self._blas.limit(limits=torch.get_num_threads()):
+        with self._blas.limit(limits=1):  # products come in small blocks: to share those out takes longer
             for step, graphs, copies in call.batches:
                 if self._noisy:
                     self.seed_noise(step)

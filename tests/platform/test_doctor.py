@@ -1,7 +1,10 @@
 """`permlab doctor` finds what is wrong, says how to mend it, and waits for nobody."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,6 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from permlab.readouts.names import PAPER_METHODS
+
+DEVICES = Path(__file__).parents[1] / "devices"
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +37,7 @@ def test_a_healthy_machine(permlab, cache: Path) -> None:
     assert code == 0 and {finding["state"] for finding in found.values()} <= {"ok", "note"}
     assert f"ray {version('ray')}" in found["versions"]["found"]
     assert str(cache) in found["cache"]["found"] and "CPU cores" in found["accelerator"]["found"]
+    assert ("training steps" in found) == (not found["accelerator"]["found"].startswith("none"))
     code, out, err = permlab("doctor")
     assert code == 0 and err == "" and len(out.splitlines()) <= 24, "more than a screen"
 
@@ -104,3 +112,48 @@ def test_folders_that_cannot_be_written_to(permlab, tmp_path: Path, monkeypatch:
     code, found = findings(permlab)
     assert code == 1 and "cannot be written to" in found["cache"]["found"]
     assert "PERMLAB_CACHE" in found["cache"]["mend"]
+
+
+def test_training_steps_on_an_accelerator(tmp_path: Path) -> None:
+    """The device is the simulated one of tests/devices: torch finds it in the path, as it finds those of vendors."""
+    command = [sys.executable, "-m", "permlab.platform.cli", "doctor", "--json"]
+    there = {**os.environ, "PYTHONPATH": str(DEVICES), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=there, cwd=tmp_path, capture_output=True, text=True)
+    found = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert found["accelerator"]["found"].startswith("SIM")
+    assert found["training steps"]["state"] == "ok"
+    assert all(f"{method} " in found["training steps"]["found"] for method in PAPER_METHODS)
+
+
+AGREES = '{"method": "sort", "problem": "", "device_seconds": 0.002, "cpu_seconds": 0.003}'
+DIFFERS = '{"method": "sum", "problem": "the loss differs by 0.3", "device_seconds": 0.1, "cpu_seconds": 0.1}'
+
+
+@pytest.mark.parametrize(
+    ("what_happens", "state", "words"),
+    [
+        (f"echo '{AGREES}'", "ok", "sort 2.0 / 3.0"),
+        (f"echo '{AGREES}'; echo '{DIFFERS}'", "broken", "sum: the loss differs by 0.3"),
+        (
+            f"echo '{AGREES}'; echo 'CUDA error: an illegal memory access' >&2; exit 1",
+            "broken",
+            "illegal memory access",
+        ),
+        ("kill -SEGV $$", "broken", "-11"),
+        ("exec sleep 60", "broken", "after 1 seconds"),
+    ],
+    ids=["agrees", "differs", "fails", "crashes", "hangs"],
+)
+def test_whatever_an_accelerator_does(
+    what_happens: str, state: str, words: str, permlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, body in (("nvidia-smi", "exit 0"), ("python", what_happens)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("permlab.platform.doctor.STEPS_PATIENCE", 1 if "sleep" in what_happens else 60)
+    steps = findings(permlab)[1]["training steps"]
+    assert steps["state"] == state and words in steps["found"]
+    assert ("accelerator=cpu" in steps["mend"]) == (state == "broken")
+    assert state == "ok" or "sort" not in steps["found"]

@@ -11,7 +11,7 @@ from permlab.datasets.cache import build
 from permlab.datasets.store import GraphStore
 from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.data import GraphData
-from permlab.tasks.engine.door import PARTS, exactly
+from permlab.tasks.engine.door import PARTS, by_autograd
 from permlab.tasks.engine.stepper import Stepper
 from permlab.tasks.task import GraphTask
 from tests.tasks.engine.making import make_data, make_task
@@ -29,7 +29,7 @@ def assert_same_step(
         task.seed_noise(0)
         loss = stepper.loss_and_gradients(graphs, copies)
     task.seed_noise(0)
-    exact_loss, exact = exactly(task, data, graphs, copies)
+    exact_loss, exact = by_autograd(task, data, graphs, copies)
     assert loss == pytest.approx(exact_loss, rel=1e-4)
     for name, parameter in task.model.named_parameters():
         ours, size = torch.from_numpy(stepper.flat.of(parameter)[1].copy()), float(exact[name].abs().max())

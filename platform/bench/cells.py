@@ -1,0 +1,28 @@
+"""The cells that a benchmark of training goes through."""
+
+from itertools import product
+from typing import Any
+
+from permlab.platform.bench.settings import CellsBench
+from permlab.platform.building import build_if_missing
+from permlab.platform.plan import manifest_of
+
+
+def cells_of(bench: CellsBench, folder: str) -> list[dict[str, Any]]:
+    """The settings of every cell's run, with runs in this folder; data sets that are missing are built first."""
+    for dataset in bench.dataset:
+        build_if_missing(dataset)
+    manifests = {dataset: manifest_of(dataset) for dataset in bench.dataset}
+    return [
+        bench.cell(dataset, method, d, manifests[dataset], folder)
+        for dataset, method, d in product(bench.dataset, bench.method, bench.d)
+    ]
+
+
+def name_of(cell: dict[str, Any]) -> dict[str, Any]:
+    """What a row of results starts with."""
+    return {key: cell[key] for key in ("dataset", "method", "d")}
+
+
+def title_of(row: dict[str, Any]) -> str:
+    return f"{row['dataset']} {row['method']} d={row['d']}"
