@@ -48,7 +48,7 @@ class Ordering(RowReadout):
         checked = parse_key(words, in_channels, max_nodes) if isinstance(words, str) else check_key(key, in_channels)
         super().__init__()
         self.in_channels, self.max_nodes = in_channels, max_nodes
-        self.register_buffer("key", checked)
+        self.register_buffer("key", checked.clone())
         self.row_channels = checked.size(1)
         self.out_channels = max_nodes * self.row_channels
 
@@ -98,7 +98,7 @@ class ReducedOrdering(Readout):
             )
         super().__init__()
         self.in_channels, self.max_nodes, self.out_channels = in_channels, max_nodes, m
-        self.register_buffer("key", A)
+        self.register_buffer("key", A.clone())
         generator = torch.Generator().manual_seed(seed)
         B = torch.randn(m, flat, generator=generator) / m**0.5
         if trainable:

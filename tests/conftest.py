@@ -39,6 +39,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     return folder
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """For small matrices: pytest already runs one process per core."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder that holds the real PROTEINS_full.zip."""

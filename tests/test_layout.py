@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,38 @@ MAY_IMPORT = {
 }
 
 
-def imported(file: Path) -> set[str]:
-    """Every module that a file imports, at its top or inside a function."""
+ENGINE = ROOT / "tasks" / "engine"
+COMPILERS = {"numba", "llvmlite"}
+
+
+def nodes(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield node
+            yield from nodes(node, inside_functions)
+
+
+def imported(file: Path, inside_functions: bool = True) -> set[str]:
+    """Every module that a file imports, at its top and, unless they are left out, inside its functions."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(ast.parse(file.read_text()), inside_functions):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file} has a relative import; write permlab.…"
             names.add(node.module or "")
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def of_the_engine(names: set[str]) -> set[str]:
+    return {name for name in names if f"{name}.".startswith("permlab.tasks.engine.")}
+
+
+def outside_the_engine(*parts: str) -> list[Path]:
+    files = [file for part in parts for file in (ROOT / part).rglob("*.py") if not file.is_relative_to(ENGINE)]
+    assert files
+    return files
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
@@ -44,6 +67,69 @@ def test_engines_stay_in_the_platform() -> None:
         for file in (ROOT / part).rglob("*.py"):
             engines = {name.split(".")[0] for name in imported(file)} & {"ray", "optuna", "mlflow"}
             assert not engines, f"{file} imports {engines}"
+
+
+def test_the_definition_knows_neither_the_engine_nor_its_compilers() -> None:
+    for file in outside_the_engine("readouts", "datasets", "tasks"):
+        names = imported(file)
+        assert not of_the_engine(names), f"{file} imports the engine"
+        assert not COMPILERS & {name.split(".")[0] for name in names}, f"{file} imports a compiler"
+
+
+def test_the_engine_is_imported_where_it_is_used_and_compilers_by_the_engine_alone() -> None:
+    assert any(COMPILERS & {name.split(".")[0] for name in imported(file)} for file in ENGINE.rglob("*.py"))
+    for file in outside_the_engine("platform"):
+        assert not of_the_engine(imported(file, inside_functions=False)), f"{file} imports the engine at its top"
+        at_top = {name.split(".")[0] for name in imported(file, inside_functions=False)}
+        assert not COMPILERS & at_top, f"{file} imports a compiler at its top"
+
+
+def test_no_link_goes_around_these_rules() -> None:
+    for part in MAY_IMPORT:
+        assert not [path for path in (ROOT / part, *(ROOT / part).rglob("*")) if path.is_symlink()]
+
+
+WITHOUT_COMPILERS = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None  # to import them raises ImportError
+
+import numpy as np
+import torch
+import pytorch_lightning as pl
+from permlab.datasets.cache import build as build_data
+from permlab.datasets.store import GraphStore
+from permlab.readouts.catalogue import CATALOGUE, build
+from permlab.tasks.data import GraphData
+from permlab.tasks.gcn import GCN
+from permlab.tasks.model import GraphModel, Head
+from permlab.tasks.objectives import Regression
+from permlab.tasks.task import GraphTask
+
+name = "synthetic,graphs=20,min_nodes=1,max_nodes=4,features=3"
+build_data(name)
+store = GraphStore.open(name)
+quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+for method in CATALOGUE:
+    d = 1 if method == "power_sums" else 2
+    readout = build(method, d, 4)
+    model = GraphModel(GCN(3, 5, d), readout, Head(readout, 5))
+    before = [parameter.clone() for parameter in model.parameters()]
+    data = GraphData(store, store.split(0), ("train", "holdout"), seed=0)
+    trainer = pl.Trainer(max_steps=1, accelerator="cpu", **quiet)
+    trainer.fit(GraphTask(model, Regression(), ("train", "holdout")), datamodule=data)
+    moved = sum(not torch.equal(old, new) for old, new in zip(before, model.parameters()))
+    assert trainer.global_step == 1 and moved > 1, method
+try:
+    import permlab.tasks.engine.door
+except ImportError:
+    print("trained", len(CATALOGUE))
+"""
+
+
+def test_everything_trains_without_numba_and_llvmlite(cache: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_COMPILERS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("trained ")
 
 
 def test_no_folder_shadows_another_package() -> None:

@@ -100,6 +100,43 @@ def times_transposed(grad: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
 
 
 @compiled
+def layer(x: np.ndarray, w: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray, out: np.ndarray) -> None:
+    """σ(x w + bias) · mask: [n, p] × [p, q], finished while it is in the cache."""
+    for first in range(0, len(x), BLOCK):
+        here = slice(first, first + BLOCK)
+        np.dot(x[here], w, out[here])
+        finish(out[here], bias, kind, mask[here])
+
+
+@compiled
+def layer_back(
+    grad: np.ndarray,
+    out: np.ndarray,
+    kind: int,
+    mask: np.ndarray,
+    keep: float,
+    x: np.ndarray,
+    w: np.ndarray,
+    grad_w: np.ndarray,
+    grad_bias: np.ndarray,
+    grad_x: np.ndarray,
+) -> None:
+    """From the gradient of `layer`'s result, which is overwritten: of w, of the bias, and of x if it has a place."""
+    part, part_bias, back = np.empty_like(grad_w), np.empty_like(grad_bias), np.ascontiguousarray(w.T)
+    grad_w[:] = 0
+    grad_bias[:] = 0
+    for first in range(0, len(grad), BLOCK):
+        here = slice(first, first + BLOCK)
+        slope(grad[here], out[here], kind, mask[here], keep)
+        row_sum(grad[here], part_bias)
+        np.dot(x[here].T, grad[here], part)
+        grad_w += part
+        grad_bias += part_bias
+        if len(grad_x):
+            np.dot(grad[here], back, grad_x[here])
+
+
+@compiled
 def linear(x: np.ndarray, w: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray, out: np.ndarray) -> None:
     """σ(x wᵀ + bias) · mask, w [q, p] as `nn.Linear` keeps it."""
     times_transposed(x, w, out)

@@ -23,7 +23,7 @@ from permlab.tasks.engine.network import put_back, sort_descending
 
 @cache
 def register() -> None:
-    """From now on, in this process. `segment_sort.set_kernel_enabled("cpu", False)` turns one off again."""
+    """From now on, in this process; `with segment_sort.set_kernel_enabled("cpu", False):` does without one."""
     segment_sort.register_kernel("cpu")(_segment_sort)
     segment_unsort.register_kernel("cpu")(_segment_unsort)
     lexicographic_order.register_kernel("cpu")(_lexicographic_order)

@@ -13,6 +13,8 @@ from permlab.tasks.engine.batches import EngineBatch
 from permlab.tasks.engine.dense import (
     KINDS,
     finish,
+    layer,
+    layer_back,
     linear,
     linear_back,
     outer,
@@ -27,7 +29,7 @@ from permlab.tasks.engine.room import Room
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import Head
 
-NO_MASK = np.empty((0, 1), dtype=np.float32)
+NO_MASK = NOWHERE = np.empty((0, 1), dtype=np.float32)
 BLOCKS = ((3, 32, 1.5, 4), (float("inf"), 12, 1.15, 3))  # channels of a row, first block, growth, shortest growth
 
 
@@ -65,11 +67,13 @@ class Convolutions:
             if step is not None and not first:
                 h = step.forth(h)
             z = self.room.take(len(h), q)
-            times(h, weight, z)
+            mask = self.dropout.mask(step.rows if step else len(h), q) if self.dropped[i] else NO_MASK
             if step is not None and first:
+                times(h, weight, z)
                 z = step.forth(z)
-            mask = self.dropout.mask(*z.shape) if self.dropped[i] else NO_MASK
-            finish(z, bias, self.kinds[i], mask)
+                finish(z, bias, self.kinds[i], mask)
+            else:
+                layer(h, weight, bias, self.kinds[i], mask, z)
             self.saved.append((step, first, h, z, mask))
             h = z
         return h
@@ -79,17 +83,17 @@ class Convolutions:
         for i in range(len(self.weights) - 1, -1, -1):
             (weight, grad_weight), (_, grad_bias) = self.weights[i]
             step, first, h, z, mask = self.saved[i]
-            if self.kinds[i] or len(mask):
-                slope(grad, z, self.kinds[i], mask, self.dropout.keep)
-            row_sum(grad, grad_bias)
+            below = self.room.take(len(h), len(weight)) if i else NOWHERE
             if step is not None and first:
+                slope(grad, z, self.kinds[i], mask, self.dropout.keep)
+                row_sum(grad, grad_bias)
                 grad = step.back(grad)
-            outer(h, grad, grad_weight)
-            if i == 0:
-                return
-            below = self.room.take(len(grad), len(weight))
-            times_transposed(grad, weight, below)
-            grad = step.back(below) if step is not None and not first else below
+                outer(h, grad, grad_weight)
+                times_transposed(grad, weight, below)
+            else:
+                layer_back(grad, z, self.kinds[i], mask, self.dropout.keep, h, weight, grad_weight, grad_bias, below)
+                below = step.back(below) if step is not None else below
+            grad = below
 
 
 class RaggedLayer:

@@ -15,12 +15,14 @@ from permlab.readouts.sorting import Ordering
 from permlab.tasks.engine.attention import advance, attend, attend_back, gather, retreat
 from permlab.tasks.engine.batches import EngineBatch
 from permlab.tasks.engine.dense import outer, row_sum, times, times_transposed
-from permlab.tasks.engine.gaussian import exp_sums, lengths, straighten, weigh
+from permlab.tasks.engine.gaussian import kernel_gradients, kernel_sums, scales, squares, straighten
 from permlab.tasks.engine.merge import lexicographic
 from permlab.tasks.engine.network import put_back, sort_descending
 from permlab.tasks.engine.optimiser import FlatParameters
 from permlab.tasks.engine.room import Room
 from permlab.tasks.gcn import GCN
+
+NO_LAYER = np.empty((0, 1), dtype=np.float32)
 
 
 class Pool:
@@ -128,24 +130,67 @@ class GaussianPool(Pool):
         self.constant = (-self.scale * centres.square().sum(1)).float().numpy()
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
-        self.x, self.ptr, m = x, batch.ptr, len(self.constant)
-        self.factor, minus = self.room.take(len(x)), self.room.take(len(x))
-        self.values, out = self.room.take(len(x), m), self.room.take(len(batch.y), m)
-        lengths(x, self.scale, self.readout.normalise, self.factor, minus)
-        times(x, self.factors, self.values)
-        exp_sums(self.values, batch.ptr, self.factor, minus, self.constant, out)
+        return self.sums_of(x, x, NO_LAYER, self.factors, batch)
+
+    def sums_of(
+        self, x: np.ndarray, s: np.ndarray, layer: np.ndarray, factors: np.ndarray, batch: EngineBatch
+    ) -> np.ndarray:
+        """Of rows whose products with 2Aᵀ/σ² are x · factors, and whose squared lengths are ⟨x, s⟩."""
+        take, n, m = self.room.take, len(x), len(self.constant)
+        self.x, self.s, self.ptr, self.f = x, s, batch.ptr, factors
+        square, self.factor, minus = take(n), take(n), take(n)
+        self.values, out = take(n, m), take(len(batch.y), m)
+        squares(x, s, layer, square)
+        scales(square, self.scale, self.readout.normalise, self.factor, minus)
+        kernel_sums(x, factors, self.constant, batch.ptr, self.factor, minus, self.values, out)
         if self.readout.mean:
             out /= np.maximum(np.diff(batch.ptr), 1)[:, None]
         return out
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
+        return self.gradient_of_rows(grad, NO_LAYER)[0]
+
+    def gradient_of_rows(self, grad: np.ndarray, grad_f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """That of x, and by how much of s it was straightened, [n]."""
         if self.readout.mean:
             grad /= np.maximum(np.diff(self.ptr), 1)[:, None]
-        weighed, grad_x = self.room.take(*self.values.shape), self.room.take(*self.x.shape)
-        weigh(self.values, self.factor, grad, self.ptr, weighed)
-        times_transposed(weighed, self.factors, grad_x)
-        straighten(self.x, weighed, self.scale, self.readout.normalise, self.factor, grad_x)
-        return grad_x
+        grad_x, sums = self.room.take(*self.x.shape), self.room.take(len(self.x))
+        kernel_gradients(self.x, self.values, self.f, self.ptr, self.factor, grad, grad_x, sums, grad_f)
+        if self.readout.normalise:
+            straighten(self.x, self.s, self.factor, grad_x, sums)
+        else:
+            grad_x -= (2 * self.scale * sums)[:, None] * self.x
+        return grad_x, sums
+
+
+class GaussianBeforeLastLayer(GaussianPool):
+    """Kernels of the rows of X = P W + 1cᵀ, scaled to length 1, from P = Â H, where P is narrow, without X.
+
+    With p̃ = (p, 1) and L = (W; c): x = p̃ L, x F = p̃ (L F), and ‖x‖² = ⟨p̃, p̃ L Lᵀ⟩.
+    """
+
+    def __init__(self, readout: GaussianKernels, weight: Any, bias: Any, flat: FlatParameters, room: Room) -> None:
+        super().__init__(readout, flat, room)
+        (self.w, self.grad_w), (self.c, self.grad_c) = flat.of(weight), flat.of(bias)
+
+    def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
+        """x is H, the input of the last layer, or with a single layer P itself."""
+        self.step = batch.steps[-1] if batch.steps else None
+        p = x if self.step is None else self.step.forth(x)
+        longer, s = self.room.take(len(p), p.shape[1] + 1), self.room.take(len(p), p.shape[1] + 1)
+        longer[:, :-1], longer[:, -1] = p, 1
+        self.layer = np.concatenate([self.w, self.c[None]])
+        times(longer, self.layer @ self.layer.T, s)
+        return self.sums_of(longer, s, self.layer, self.layer @ self.factors, batch)
+
+    def backward(self, grad: np.ndarray) -> np.ndarray:
+        grad_f, square = np.empty_like(self.f), np.empty((len(self.layer),) * 2, dtype=np.float32)
+        grad_longer, straightened = self.gradient_of_rows(grad, grad_f)
+        outer(self.x, straightened[:, None] * self.x, square)
+        grad_layer = grad_f @ self.factors.T + square @ self.layer
+        self.grad_w[...], self.grad_c[...] = grad_layer[:-1], grad_layer[-1]
+        grad_p = np.ascontiguousarray(grad_longer[:, :-1])
+        return grad_p if self.step is None else self.step.back(grad_p)
 
 
 class Set2SetPool(Pool):
@@ -269,6 +314,9 @@ def early_pool(gcn: GCN, readout: Any, flat: FlatParameters, room: Room) -> Pool
         return None
     if type(readout) is Sum:
         return SumBeforeLastLayer(weight, bias, len(gcn.weights) == 1, flat, room)
+    h, d, m = *weight.shape, readout.out_channels
+    if type(readout) is GaussianKernels and readout.normalise and 3 * h * (h + m) < d * (3 * h + 2 * m):
+        return GaussianBeforeLastLayer(readout, weight, bias, flat, room)
     if type(readout) is Set2Set and weight.size(0) <= weight.size(1):
         return Set2SetBeforeLastLayer(readout, weight, bias, flat, room)
     return None

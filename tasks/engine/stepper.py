@@ -18,7 +18,7 @@ from permlab.tasks.task import GraphTask
 LOSSES: dict[type, Any] = {BinaryClassification: cross_entropy, Regression: squared_error}
 PARTS = {
     "colours": "nodes that two convolutions do not distinguish are computed once",
-    "early": "the sum and Set2Set are taken before the last linear layer of Γ",
+    "early": "the sum, Set2Set and wide kernels are taken before the last, linear layer of Γ",
     "ragged": "the first layer of ζ skips the padding",
     "sort": "the compiled segmented sort",
     "adam": "the optimiser as one pass over one array",

@@ -1,3 +1,17 @@
-import torch
+from collections.abc import Iterator
 
-torch.set_num_threads(1)  # small matrices, and pytest already runs a process a core
+import pytest
+
+from tests.readouts.cases import WAYS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def everywhere(one_thread: None) -> None:
+    """All tests of this folder run with one thread."""
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the way in which operators run during the test."""
+    with WAYS[request.param]():
+        yield request.param

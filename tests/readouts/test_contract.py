@@ -1,102 +1,124 @@
-"""What every readout promises, whichever it is."""
+"""What every readout promises, whichever it is: built in, or a user's own."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call
 from torch_geometric.nn.aggr import Aggregation
 
-from permlab.readouts.base import RowReadout
-from permlab.readouts.catalogue import CATALOGUE, build
+from permlab.readouts.base import Readout, gives_rows
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import full_spark
+from tests.readouts.cases import CASES, RUNS, Case
 
 N = 5
 SIZES = (3, 1, 0, 5, 4)
 PTR = torch.tensor([0, *np.cumsum(SIZES)])
 INDEX = torch.repeat_interleave(torch.arange(len(SIZES)), torch.tensor(SIZES))
-CASES = [
-    *((name, {}) for name in CATALOGUE),
-    ("ordering", {"key": full_spark(2, 7)}),
-    ("kernels", {"normalise": False, "mean": True, "sigma": 2.0}),
-    ("reduced", {"trainable": True}),
-    ("set2set", {"steps": 1}),
-]
-ROW_METHODS = ("ordering", "identity", "augment", "sort")
+DTYPES = [torch.float32, torch.float64]
+TOLERANCE = {torch.float32: {"rtol": 1e-4, "atol": 1e-4}, torch.float64: {"rtol": 1e-9, "atol": 1e-11}}
 
 
-def width(method: str) -> int:
-    return 1 if method == "power_sums" else 2
+def sample(case: Case, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    """Numbers that single precision holds exactly."""
+    return torch.randn(sum(SIZES), case.d, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def sample(method: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+def expected(case: Case, readout: Readout, x: Tensor) -> Tensor:
+    """The formula, graph by graph."""
+    return torch.tensor(np.stack([case.formula(readout, block.double().numpy()) for block in x.split(SIZES)]))
+
+
+def shuffled(x: Tensor, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(sum(SIZES), width(method), generator=generator, dtype=torch.float64).to(dtype)
+    return torch.cat([block[torch.randperm(len(block), generator=generator)] for block in x.split(SIZES)])
 
 
-@pytest.mark.parametrize(("method", "options"), CASES, ids=[f"{m}{'-' + '-'.join(o) if o else ''}" for m, o in CASES])
+def gradients(readout: Readout, x: Tensor) -> list[Tensor]:
+    """Of a fixed linear function of the output, by x and every weight."""
+    rows = x.clone().requires_grad_()
+    out = readout(rows, ptr=PTR)
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to(out.dtype)
+    return list(torch.autograd.grad((out * direction).sum(), [rows, *readout.parameters()]))
+
+
+@pytest.mark.parametrize(("way", "case"), RUNS, ids=str, indirect=["way"])
 class TestContract:
-    def make(self, method: str, options: dict, dtype: torch.dtype = torch.float64) -> torch.nn.Module:
-        return build(method, d=width(method), max_nodes=N, **options).to(dtype)
+    def make(self, case: Case, dtype: torch.dtype = torch.float64) -> Readout:
+        return case.make(case.d, N).to(dtype)
 
-    def test_facts(self, method: str, options: dict) -> None:
-        readout = self.make(method, options)
+    def test_it_states_its_facts(self, way: str, case: Case) -> None:
+        readout = self.make(case)
         assert isinstance(readout, Aggregation)
         assert readout.injective in ("yes", "almost everywhere", "no")
-        assert isinstance(readout.permutation_invariant, bool)
+        assert readout.permutation_invariant is case.invariant
         assert isinstance(readout.lipschitz, bool)
         assert isinstance(readout.bi_lipschitz, bool)
         assert readout.lipschitz or not readout.bi_lipschitz
-        assert all(isinstance(fact, str) and fact for fact in (readout.formula, readout.cost, readout.reference))
+        facts = (readout.formula, readout.dimension, readout.cost, readout.reference)
+        assert all(isinstance(fact, str) and fact for fact in facts)
 
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    def test_shape_and_dtype(self, method: str, options: dict, dtype: torch.dtype) -> None:
-        readout = self.make(method, options, dtype)
-        out = readout(sample(method, dtype), ptr=PTR)
-        assert out.shape == (len(SIZES), readout.out_channels)
-        assert out.dtype == dtype
-        assert torch.isfinite(out).all()
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_its_values_are_those_of_the_formula(self, way: str, case: Case, dtype: torch.dtype) -> None:
+        readout, x = self.make(case, dtype), sample(case, dtype)
+        out = readout(x, ptr=PTR)
+        assert out.shape == (len(SIZES), readout.out_channels) and out.dtype == dtype
+        assert out.abs().max() > 0.1
+        torch.testing.assert_close(out.double(), expected(case, readout, x), **TOLERANCE[dtype])
 
-    def test_single_and_double_precision_agree(self, method: str, options: dict) -> None:
-        single = self.make(method, options, torch.float32)(sample(method, torch.float32), ptr=PTR)
-        double = self.make(method, options)(sample(method, torch.float32).double(), ptr=PTR)
-        torch.testing.assert_close(single.double(), double, rtol=1e-4, atol=1e-4)
+    def test_its_gradients_are_finite_differences(self, way: str, case: Case) -> None:
+        readout, x = self.make(case), sample(case, seed=3).requires_grad_()
+        names, weights = [name for name, _ in readout.named_parameters()], list(readout.parameters())
 
-    def test_row_order(self, method: str, options: dict) -> None:
-        readout, x = self.make(method, options), sample(method)
-        generator = torch.Generator().manual_seed(1)
-        shuffled = torch.cat([block[torch.randperm(len(block), generator=generator)] for block in x.split(SIZES)])
-        same = torch.allclose(readout(x, ptr=PTR), readout(shuffled, ptr=PTR), rtol=1e-9, atol=1e-12)
-        assert same == readout.permutation_invariant
+        def pooled(x: Tensor, *weights: Tensor) -> Tensor:
+            return functional_call(readout, dict(zip(names, weights, strict=True)), (x,), {"ptr": PTR})
 
-    def test_row_order_with_ties(self, method: str, options: dict) -> None:
-        readout = self.make(method, options)
+        assert torch.autograd.gradcheck(pooled, (x, *weights), atol=1e-6)
+
+    def test_gradients_in_single_precision_are_those_in_double(self, way: str, case: Case) -> None:
+        single = gradients(self.make(case, torch.float32), sample(case, torch.float32))
+        double = gradients(self.make(case), sample(case))
+        assert double[0].abs().max() > 0.1
+        torch.testing.assert_close([each.double() for each in single], double, rtol=1e-3, atol=1e-3)
+
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_the_order_of_rows_matters_only_where_it_says_so(self, way: str, case: Case, dtype: torch.dtype) -> None:
+        readout, x = self.make(case, dtype), sample(case, dtype)
+        same = torch.allclose(readout(x, ptr=PTR), readout(shuffled(x), ptr=PTR), **TOLERANCE[dtype])
+        assert same == case.invariant
+
+    def test_so_does_the_order_of_rows_that_tie(self, way: str, case: Case) -> None:
+        readout = self.make(case)
         x = torch.tensor([[1.0, 2.0], [3.0, 2.0], [0.0, 2.0], [3.0, 2.0], [-1.0, 2.0]], dtype=torch.float64)
-        x = x[:, : width(method)]
+        x = x[:, : case.d]
         there, back = readout(x), readout(x.flip(0))
-        assert torch.allclose(there, back, rtol=1e-9, atol=1e-12) == readout.permutation_invariant
+        assert torch.allclose(there, back, rtol=1e-9, atol=1e-12) == case.invariant
 
-    def test_alone_or_in_a_batch(self, method: str, options: dict) -> None:
-        readout, x = self.make(method, options), sample(method)
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_a_graph_gets_the_same_numbers_alone_and_in_a_batch(self, way: str, case: Case, dtype: torch.dtype) -> None:
+        readout, x = self.make(case, dtype), sample(case, dtype)
         batched = readout(x, ptr=PTR)
         for graph, block in enumerate(x.split(SIZES)):
-            torch.testing.assert_close(readout(block)[0], batched[graph], rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(readout(block)[0], batched[graph], **TOLERANCE[dtype])
 
-    def test_one_node(self, method: str, options: dict) -> None:
-        out = self.make(method, options)(sample(method)[:1])
-        assert out.shape[0] == 1 and torch.isfinite(out).all()
+    def test_one_node(self, way: str, case: Case) -> None:
+        readout, x = self.make(case), sample(case)[:1]
+        out = readout(x)
+        assert out.shape == (1, readout.out_channels)
+        np.testing.assert_allclose(out[0].detach(), case.formula(readout, x.numpy()), rtol=1e-9, atol=1e-12)
 
-    def test_empty_graphs(self, method: str, options: dict) -> None:
-        readout = self.make(method, options)
-        nothing = sample(method)[:0]
-        out = readout(nothing, ptr=torch.tensor([0, 0, 0]))
-        assert out.shape == (2, readout.out_channels) and torch.isfinite(out).all()
+    def test_graphs_without_nodes(self, way: str, case: Case) -> None:
+        readout, nothing = self.make(case), sample(case)[:0]
+        out = readout(nothing, ptr=torch.tensor([0, 0, 0])).detach()
+        assert out.shape == (2, readout.out_channels)
+        assert bool((out == 0).all()) == case.of_nothing
+        np.testing.assert_allclose(out[1], case.formula(readout, nothing.numpy()), rtol=1e-9, atol=1e-12)
         assert readout(nothing, ptr=torch.tensor([0])).shape == (0, readout.out_channels)
-        if method != "set2set":  # its LSTM has a bias
-            assert not out.any()
 
-    def test_index_or_ptr(self, method: str, options: dict) -> None:
-        readout, x = self.make(method, options), sample(method)
+    def test_graphs_may_be_given_by_index_or_ptr(self, way: str, case: Case) -> None:
+        readout, x = self.make(case), sample(case)
         by_ptr = readout(x, ptr=PTR)
         assert torch.equal(by_ptr, readout(x, INDEX))
         assert torch.equal(by_ptr, readout(x, INDEX, ptr=PTR, dim_size=len(SIZES), dim=0))
@@ -104,38 +126,53 @@ class TestContract:
         torch.testing.assert_close(with_empty[:-1], by_ptr)
         torch.testing.assert_close(with_empty[-1], by_ptr[SIZES.index(0)])
 
-    def test_gradient(self, method: str, options: dict) -> None:
-        readout = self.make(method, options)
-        x = sample(method, seed=3).requires_grad_()
-        assert torch.autograd.gradcheck(lambda value: readout(value, ptr=PTR), (x,), atol=1e-6)
+    def test_hooks_fire(self, way: str, case: Case) -> None:
+        readout, seen = self.make(case), []
+        readout.register_forward_pre_hook(lambda *given: seen.append("before"))
+        readout.register_forward_hook(lambda *given: seen.append("after"))
+        readout.register_full_backward_hook(lambda *given: seen.append("back"))
+        readout(sample(case).requires_grad_(), ptr=PTR).sum().backward()
+        assert seen == ["before", "after", "back"]
+        readout.register_forward_hook(lambda module, given, out: out + 1)
+        torch.testing.assert_close(readout(sample(case), ptr=PTR), self.make(case)(sample(case), ptr=PTR) + 1)
 
-    def test_gradient_of_zero_rows_stays_small(self, method: str, options: dict) -> None:
-        x = torch.zeros(sum(SIZES), width(method), dtype=torch.float64, requires_grad=True)
-        self.make(method, options)(x, ptr=PTR).sum().backward()
+    def test_gradients_of_zero_rows_stay_small(self, way: str, case: Case) -> None:
+        x = torch.zeros(sum(SIZES), case.d, dtype=torch.float64, requires_grad=True)
+        self.make(case)(x, ptr=PTR).sum().backward()
         assert x.grad.abs().max() < 1000  # nor NaN: it compares false
 
-    def test_same_numbers_every_time(self, method: str, options: dict) -> None:
-        x = sample(method, torch.float32)
-        first = self.make(method, options, torch.float32)(x, ptr=PTR)
-        assert torch.equal(first, self.make(method, options, torch.float32)(x, ptr=PTR))
+    def test_the_same_numbers_every_time(self, way: str, case: Case) -> None:
+        x = sample(case, torch.float32)
+        first, second = (self.make(case, torch.float32)(x, ptr=PTR) for _ in range(2))
+        assert torch.equal(first, second)
 
-    def test_survives_a_state_dict(self, method: str, options: dict) -> None:
-        readout, other = self.make(method, options), self.make(method, options)
+    def test_it_can_be_trained_after_it_served_inference(self, way: str, case: Case) -> None:
+        readout = case.make(case.d, N + 3).double()  # no other test uses this size, so nothing is kept of it
+        with torch.inference_mode():
+            expected = readout(sample(case), ptr=PTR)
+        out = readout(sample(case).requires_grad_(), ptr=PTR)
+        out.sum().backward()
+        assert torch.equal(out, expected)
+
+    def test_it_survives_a_state_dict(self, way: str, case: Case) -> None:
+        readout, other = self.make(case), self.make(case)
+        expected = readout(sample(case), ptr=PTR)
         for tensor in other.state_dict().values():
             tensor.zero_()
+        assert torch.equal(readout(sample(case), ptr=PTR), expected)  # its memory is its own
         other.load_state_dict(readout.state_dict())
-        assert torch.equal(readout(sample(method), ptr=PTR), other(sample(method), ptr=PTR))
+        assert torch.equal(other(sample(case), ptr=PTR), expected)
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    def test_refuses_what_is_not_finite(self, method: str, options: dict, value: float) -> None:
-        x = sample(method)
+    def test_it_refuses_what_is_not_finite(self, way: str, case: Case, value: float) -> None:
+        x = sample(case)
         x[4, 0] = value
         with pytest.raises(ReadoutError, match=rf"x\[4, 0\] is {value}.*not finite"):
-            self.make(method, options)(x, ptr=PTR)
+            self.make(case)(x, ptr=PTR)
 
-    def test_takes_finite_values_whose_sum_overflows(self, method: str, options: dict) -> None:
-        x = torch.full((2, width(method)), 3e38, dtype=torch.float32)
-        assert self.make(method, options, torch.float32)(x).shape[0] == 1
+    def test_it_takes_finite_values_whose_sum_overflows(self, way: str, case: Case) -> None:
+        x = torch.full((2, case.d), 3e38, dtype=torch.float32)
+        assert self.make(case, torch.float32)(x).shape[0] == 1
 
     @pytest.mark.parametrize(
         ("call", "message"),
@@ -144,7 +181,7 @@ class TestContract:
             (lambda r, x: r(x, INDEX[:-1]), r"index is torch.int64 of shape \[12\]; it must be int64 \[13\]"),
             (lambda r, x: r(x, INDEX - 1), r"index\[0\] is -1"),
             (lambda r, x: r(x, INDEX, dim_size=2), "dim_size is 2, but index names graph 4"),
-            (lambda r, x: r(x, ptr=PTR, dim_size=2), "dim_size is 2, but ptr tells of 5 graphs"),
+            (lambda r, x: r(x, ptr=PTR, dim_size=2), "dim_size is 2, but ptr names 5 graphs"),
             (lambda r, x: r(x, ptr=PTR[:-1]), "ptr goes from 0 to 9, but x has 13 rows"),
             (lambda r, x: r(x, ptr=torch.tensor([0, 5, 3, 13])), "ptr falls by 2"),
             (lambda r, x: r(x, ptr=PTR.float()), "ptr is torch.float32"),
@@ -154,40 +191,60 @@ class TestContract:
             (lambda r, x: r(x, ptr=PTR, dim=-1), "dim is -1"),
         ],
     )
-    def test_refuses_a_bad_call_in_one_line(self, method: str, options: dict, call, message: str) -> None:
+    def test_it_refuses_a_bad_call_in_one_line(
+        self, way: str, case: Case, call: Callable[[Readout, Tensor], Tensor], message: str
+    ) -> None:
         with pytest.raises(ReadoutError, match=message) as caught:
-            call(self.make(method, options), sample(method))
+            call(self.make(case), sample(case))
         assert "\n" not in str(caught.value)
 
-    def test_refuses_a_graph_beyond_max_nodes(self, method: str, options: dict) -> None:
-        readout = self.make(method, options)
+    def test_it_refuses_a_graph_beyond_max_nodes(self, way: str, case: Case) -> None:
+        readout = self.make(case)
         if readout.max_nodes is None:
-            assert readout(sample(method)[:6]).shape[0] == 1
+            assert readout(sample(case)[:6]).shape[0] == 1
             return
         with pytest.raises(ReadoutError, match="a graph has 6 nodes, but the readout was built for max_nodes = 5"):
-            readout(sample(method)[:6])
+            readout(sample(case)[:6])
 
 
-@pytest.mark.parametrize("method", ROW_METHODS)
+ROW_RUNS = [(way, case) for way, case in RUNS if gives_rows(case.make(case.d, N))]
+
+
+@pytest.mark.parametrize(("way", "case"), ROW_RUNS, ids=str, indirect=["way"])
 class TestRows:
-    def test_forward_is_rows_padded(self, method: str) -> None:
-        readout, x = build(method, d=2, max_nodes=N), sample(method)
-        assert isinstance(readout, RowReadout)
-        rows = readout.rows(x, PTR)
+    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+    def test_the_output_is_the_rows_padded(self, way: str, case: Case, dtype: torch.dtype) -> None:
+        readout, x = case.make(case.d, N).to(dtype), sample(case, dtype)
+        rows = readout(x, ptr=PTR, padded=False)
         assert rows.shape == (sum(SIZES), readout.row_channels)
-        padded = torch.zeros(len(SIZES), N, readout.row_channels, dtype=x.dtype)
+        padded = torch.zeros(len(SIZES), N, readout.row_channels, dtype=dtype)
         for graph, block in enumerate(rows.split(SIZES)):
             padded[graph, : len(block)] = block
         assert torch.equal(readout(x, ptr=PTR), padded.flatten(1))
 
-    def test_rows_check_their_input(self, method: str) -> None:
-        readout, x = build(method, d=2, max_nodes=N), sample(method)
+    def test_the_input_is_checked_without_padding_too(self, way: str, case: Case) -> None:
+        readout, x = case.make(case.d, N), sample(case)
         with pytest.raises(ReadoutError, match="a graph has 13 nodes"):
-            readout.rows(x, torch.tensor([0, 13]))
+            readout(x, padded=False)
         x[0, 1] = float("nan")
         with pytest.raises(ReadoutError, match="not finite"):
-            readout.rows(x, PTR)
+            readout(x, ptr=PTR, padded=False)
 
-    def test_gradient(self, method: str) -> None:
-        readout, x = build(method, d=2, max_nodes=N), sample(method, seed=5).requires_grad_()
-        assert torch.autograd.gradcheck(lambda value: readout.rows(value, PTR), (x,))
+    def test_gradients_of_the_rows(self, way: str, case: Case) -> None:
+        readout, x = case.make(case.d, N).double(), sample(case, seed=5).requires_grad_()
+        assert torch.autograd.gradcheck(lambda value: readout(value, ptr=PTR, padded=False), (x,))
+
+
+def test_rows_are_given_only_where_they_say_all_there_is() -> None:
+    names = {case.name for _, case in ROW_RUNS}
+    assert names == {"ordering", "ordering-universal", "identity", "augment", "sort", "own-rows"}
+
+
+def test_without_validation_values_are_not_looked_at() -> None:
+    case = CASES[0]
+    readout, x = case.make(case.d, N), sample(case)
+    readout.validate = False
+    x[0, 0] = float("nan")
+    assert readout(x, ptr=PTR).isnan().any()
+    with pytest.raises(ReadoutError, match="columns, but the readout was built for"):  # shapes always are
+        readout(x.repeat(1, 2), ptr=PTR)

@@ -73,14 +73,10 @@ def test_power_sums_for_one_column() -> None:
     np.testing.assert_allclose(PolynomialKernels(1, degree=4)(x)[0], [(x**k).sum() for k in (1, 2, 3, 4)])
 
 
-def test_zero_rows_have_small_gradients_on_any_device() -> None:
-    readout = GaussianKernels(3).float()  # `features` is what runs where nothing is compiled
+def test_zero_rows_have_small_gradients_in_single_precision() -> None:
     x = torch.zeros(2, 3, requires_grad=True)
-    readout.features(x).sum().backward()
-    fast = torch.zeros(2, 3, requires_grad=True)
-    readout(fast, ptr=torch.tensor([0, 2])).sum().backward()
-    torch.testing.assert_close(x.grad, fast.grad)
-    assert x.grad.abs().max() < 1e3
+    GaussianKernels(3).float()(x, ptr=torch.tensor([0, 2])).sum().backward()
+    assert 0 < x.grad.abs().max() < 1e3
 
 
 @pytest.mark.parametrize("d", [1, 3, 50, 130])
@@ -97,46 +93,3 @@ def test_single_precision_is_close_to_double(d: int, normalise: bool) -> None:
         (gradient,) = torch.autograd.grad((out * direction).sum(), rows)
         found.append([out.detach().float(), gradient.float()])
     torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("h, d", [(3, 7), (50, 100)])
-@pytest.mark.parametrize("mean", [True, False])
-def test_before_the_last_layer_they_give_what_they_give_behind_it(h: int, d: int, mean: bool) -> None:
-    torch.manual_seed(h)
-    readout, ptr, direction = GaussianKernels(d, mean=mean), torch.tensor([0, 2, 2, 70]), torch.randn(3, 100)
-    factors = [torch.randn(70, h), torch.randn(h, d) * h**-0.5, torch.randn(d)]
-    factors[0][7] = -torch.linalg.lstsq(factors[1].T, factors[2][:, None]).solution[:, 0]  # x nearly cancels
-    p, weight, bias = (each.requires_grad_() for each in factors)
-    exact = [each.detach().double().requires_grad_() for each in factors]
-    found = []
-    for out, inputs in (
-        (readout.pool_factors(p, weight, bias, ptr), factors),
-        (readout.pool(exact[0] @ exact[1] + exact[2], ptr), exact),
-    ):
-        gradients = torch.autograd.grad((out * direction).sum(), inputs)
-        found.append([each.detach().float() for each in (out, *gradients)])
-    torch.testing.assert_close(*found, rtol=1e-3, atol=2e-3)
-
-
-def test_a_row_that_is_zero_before_the_last_layer_stays_zero() -> None:
-    readout = GaussianKernels(100)
-    p, weight, bias = torch.zeros(1, 50), torch.randn(50, 100), torch.zeros(100)
-    out = readout.pool_factors(p.requires_grad_(), weight, bias, torch.tensor([0, 1]))
-    np.testing.assert_allclose(out.detach(), np.exp(-1), rtol=1e-6)
-
-
-def test_factors_are_taken_where_that_is_less_work() -> None:
-    assert GaussianKernels(100).takes_factors(torch.empty(50, 100))
-    assert not GaussianKernels(50).takes_factors(torch.empty(50, 50))
-    assert not GaussianKernels(100, normalise=False).takes_factors(torch.empty(50, 100))
-
-
-def test_new_kernel_vectors_replace_what_was_kept_of_the_old_ones() -> None:
-    readout, x = GaussianKernels(3), torch.randn(4, 3, requires_grad=True)
-    before = readout(x).detach()
-    readout.load_state_dict(GaussianKernels(3, seed=1).state_dict())
-    after = readout(x).detach()
-    readout.sigma = 2.0
-    torch.testing.assert_close(readout(x).detach(), GaussianKernels(3, sigma=2.0, seed=1)(x).detach())
-    assert not torch.allclose(before, after)
-    torch.testing.assert_close(after, GaussianKernels(3, seed=1)(x).detach())

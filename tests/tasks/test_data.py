@@ -1,4 +1,7 @@
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 
 from permlab.datasets.batch import GraphBatch
@@ -8,17 +11,17 @@ from permlab.tasks.data import EvaluationLoader, GraphData, TrainLoader
 SPLITS = ("train", "holdout", "holdout_perm")
 
 
-def make(store: GraphStore, seed: int = 0, **options) -> GraphData:
+def make(store: GraphStore, seed: int = 0, **options: Any) -> GraphData:
     return GraphData(store, store.split(seed), SPLITS, seed, batch_size=16, **options)
 
 
 def epoch_of(data: GraphData, epoch: int, start: int = 0) -> list[GraphBatch]:
     data.last_epoch, data.resume_at = epoch, (epoch, start)
-    return [batch for call in TrainLoader(data) for batch in call]
+    return list(TrainLoader(data))
 
 
-def targets(loader) -> list[list[float]]:
-    return [batch.x.sum(0).tolist() for batch in loader]
+def features(batches: list[GraphBatch]) -> list[list[float]]:
+    return [batch.x.sum(0).tolist() for batch in batches]
 
 
 def test_an_epoch_is_every_training_graph_once_in_an_order_of_its_own(store: GraphStore) -> None:
@@ -27,8 +30,8 @@ def test_an_epoch_is_every_training_graph_once_in_an_order_of_its_own(store: Gra
     assert len(first) == len(TrainLoader(data)) == 5
     for epoch in (first, second):
         assert sorted(torch.cat([batch.y for batch in epoch]).tolist()) == sorted(store.y[data.split.train].tolist())
-    assert targets(first) != targets(second)
-    assert targets(first) == targets(epoch_of(make(store), 0))  # a function of seed and epoch
+    assert features(first) != features(second)
+    assert features(first) == features(epoch_of(make(store), 0))  # a function of seed and epoch
     assert [batch.step for batch in first] == [0, 1, 2, 3, 4]
 
 
@@ -41,18 +44,31 @@ def test_a_later_start_gives_the_rest_of_the_same_epoch(store: GraphStore) -> No
         torch.testing.assert_close(left.x, right.x, rtol=0, atol=0)
 
 
-def test_lightning_gets_several_batches_at_a_time(store: GraphStore) -> None:
-    data = make(store, steps_a_call=2)
-    data.resume_at = (0, 3)
-    calls = list(TrainLoader(data))
-    assert [[batch.step for batch in call] for call in calls] == [[], [3], [4]] and len(TrainLoader(data)) == 3
-    assert calls[0].steps.stop == 3  # where a run goes on that ends after this call
-    data.last_epoch = 1
-    assert [list(call.steps) for call in TrainLoader(data)] == [[0, 1], [2, 3], [4]]
+def test_only_the_epoch_that_is_resumed_begins_later(store: GraphStore) -> None:
+    data = make(store)
+    data.resume_at, data.last_epoch = (2, 3), 2
+    assert [batch.step for batch in TrainLoader(data)] == [3, 4]
+    data.last_epoch = 3
+    assert [batch.step for batch in TrainLoader(data)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("options", [{}, {"permutations": 2}, {"permutations": 2, "fresh_permutations": True}], ids=str)
+def test_the_first_epoch_can_be_repeated(store: GraphStore, options: dict[str, Any]) -> None:
+    data = make(store, repeat_first_epoch=True, **options)
+    for first, later in zip(epoch_of(data, 0), epoch_of(data, 5), strict=True):
+        assert torch.equal(first.x, later.x) and first.step == later.step
+    assert features(epoch_of(make(store, **options), 0)) != features(epoch_of(make(store, **options), 5))
+
+
+def test_another_loader_can_take_the_place_of_the_plain_one(store: GraphStore) -> None:
+    data = make(store)
+    assert type(data.train_dataloader()) is TrainLoader
+    data.train_loader = lambda given: [given, "batches"]
+    assert data.train_dataloader() == [data, "batches"]
 
 
 def copies(data: GraphData, epoch: int) -> dict[float, set[tuple[float, ...]]]:
-    """For every training graph, told by its features' sum, the node orders in which it came."""
+    """For every training graph, known by the sum of its features, the node orders in which it came."""
     seen: dict[float, set[tuple[float, ...]]] = {}
     for batch in epoch_of(data, epoch):
         for first, last in zip(batch.ptr[:-1], batch.ptr[1:], strict=True):
@@ -89,7 +105,7 @@ def test_the_permuted_holdout_is_the_holdout_renumbered(store: GraphStore) -> No
     assert not torch.equal(permuted.x, next(iter(data.val_dataloader()[2])).x)
 
 
-def test_evaluation_keeps_the_order_and_covers_the_split(store: GraphStore, monkeypatch) -> None:
+def test_evaluation_keeps_the_order_and_covers_the_split(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("permlab.tasks.data.EVALUATION_BATCH", 7)
     data = make(store)
     loader = EvaluationLoader(data, "holdout")

@@ -1,19 +1,71 @@
 import numpy as np
+import pytest
 import torch
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import sort_edge_index
 
+from permlab.datasets.cache import build
+from permlab.datasets.randomness import node_order
 from permlab.datasets.store import GraphStore
 from permlab.tasks.pyg import from_pyg, to_pyg
 
+FIELDS = ("x", "edge_index", "ptr", "batch", "y")
 
-def test_there_and_back_again(store: GraphStore) -> None:
-    ids = np.array([3, 50, 7])
-    graphs = to_pyg(store, ids)
-    assert [graph.num_nodes for graph in graphs] == np.diff(store.node_ptr)[ids].tolist()
-    for form in (graphs, Batch.from_data_list(graphs)):
-        back, batch = from_pyg(form), store.batch(ids)
-        for name in ("ptr", "a_ptr", "a_column", "y"):
-            assert torch.equal(getattr(back, name), getattr(batch, name)), name
-        torch.testing.assert_close(back.x, batch.x)
-        torch.testing.assert_close(back.a_value, batch.a_value)
-    assert len(from_pyg(graphs[0]).y) == 1
+
+@pytest.fixture(scope="module")
+def in_shards(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
+    name = "synthetic,graphs=60,min_nodes=1,max_nodes=9"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("shards")))
+        patch.setattr("permlab.datasets.sources.synthetic.GRAPHS_A_CHUNK", 25)
+        patch.setattr("permlab.datasets.writer.ShardWriter.__init__.__defaults__", (2_000,))
+        build(name)
+        store = GraphStore.open(name)
+    assert len(store.shards) > 2
+    return store
+
+
+def test_a_stored_batch_is_what_pyg_makes_of_the_same_graphs(in_shards: GraphStore) -> None:
+    positions = np.array([3, 59, 7, 24, 25, 0, 3])
+    theirs, ours = Batch.from_data_list(to_pyg(in_shards, positions)), in_shards.batch(positions)
+    for name in FIELDS:
+        assert torch.equal(getattr(ours, name), theirs[name]), name
+        assert getattr(ours, name).dtype == theirs[name].dtype, name
+    assert len(ours) == theirs.num_graphs
+
+
+def test_a_permuted_batch_is_the_batch_with_its_nodes_renumbered(in_shards: GraphStore) -> None:
+    positions = np.array([3, 59, 7, 24, 25, 0])
+    theirs, ours = Batch.from_data_list(to_pyg(in_shards, positions)), in_shards.batch(positions, 11)
+    order = torch.from_numpy(node_order(in_shards.graph_id[positions], theirs.ptr.numpy(), 11))
+    assert not torch.equal(ours.x, theirs.x) and torch.equal(ours.x, theirs.x[order])
+    for name in ("ptr", "batch", "y"):
+        assert torch.equal(getattr(ours, name), theirs[name]), name
+    renumbered = order.argsort()[theirs.edge_index]
+    assert torch.equal(sort_edge_index(ours.edge_index), sort_edge_index(renumbered))
+
+
+@pytest.mark.parametrize("form", ["list", "batch"])
+def test_there_and_back_again(store: GraphStore, form: str) -> None:
+    positions = np.array([3, 50, 7])
+    graphs = to_pyg(store, positions)
+    back, batch = from_pyg(graphs if form == "list" else Batch.from_data_list(graphs)), store.batch(positions)
+    for name in FIELDS:
+        assert torch.equal(getattr(back, name), getattr(batch, name)), name
+    for ours, theirs in zip(back.adjacency[:3], batch.adjacency[:3], strict=True):
+        assert torch.equal(ours, theirs)
+    torch.testing.assert_close(back.az, batch.az)
+
+
+def test_one_graph_alone(store: GraphStore) -> None:
+    (graph,) = to_pyg(store, np.array([5]))
+    batch = from_pyg(graph)
+    assert len(batch) == 1 and batch.y.tolist() == [store.y[5]] and torch.equal(batch.x, graph.x)
+
+
+def test_features_of_edges_and_several_targets_come_along() -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = Data(x=torch.ones(2, 3), edge_index=edges, edge_attr=torch.arange(4.0).view(2, 2), y=torch.ones(1, 5))
+    batch = from_pyg([graph, graph])
+    assert batch.edge_attr.tolist() == [[0, 1], [2, 3], [0, 1], [2, 3]] and batch.y.shape == (2, 5)
+    assert from_pyg(Data(x=torch.ones(2, 3), edge_index=edges, y=torch.ones(1))).edge_attr is None

@@ -57,8 +57,8 @@ def test_activations_and_dropout(store: GraphStore, method: str, options: dict[s
 
 
 @pytest.mark.parametrize("layers", [1, 2, 4, 5])
-@pytest.mark.parametrize("d", [1, 30])
-@pytest.mark.parametrize("method", ["sum", "ordering", "set2set"])
+@pytest.mark.parametrize("d", [1, 60])
+@pytest.mark.parametrize("method", ["sum", "ordering", "set2set", "kernels"])
 def test_other_depths_and_widths(store: GraphStore, method: str, layers: int, d: int) -> None:
     assert_same_step(make_task(store, method, layers=layers, d=d), make_data(store))
 
