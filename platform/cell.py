@@ -12,6 +12,7 @@ from permlab.datasets.cache import locked
 from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
 from permlab.platform.errors import RunError, RunStopped, StopNow
+from permlab.platform.numerics import Numerics
 from permlab.platform.record import FAILED, KILLED, Record, summary
 from permlab.platform.signals import stop_on_signal
 from permlab.platform.trial import Trial
@@ -46,16 +47,21 @@ def run_cell(
             on_known(record.folder)
             return done
         record.start()
+
+        def before_training(engine: dict[str, str], numerics: list[Numerics]) -> None:
+            record.engine(engine, numerics)
+            on_start(record.folder)
+
+        def after_epoch(history: list[dict[str, float]]) -> None:
+            record.epochs(history)
+            on_epoch(history)
+
         try:
             trial = Trial.prepare(settings, store)
-
-            def after_epoch(history: list[dict[str, float]]) -> None:
-                record.epochs(history)
-                on_epoch(history)
-
-            on_start(record.folder)
             with stop_on_signal() as stop_signal:
-                result = trial.run(callbacks=callbacks, on_epoch=after_epoch, stop_signal=stop_signal)
+                result = trial.run(
+                    callbacks=callbacks, on_start=before_training, on_epoch=after_epoch, stop_signal=stop_signal
+                )
             return record.finish(trial, result)
         except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
             record.end(KILLED, str(stopped) or "interrupted")
@@ -64,7 +70,7 @@ def run_cell(
             with suppress(OSError):  # a full disk must not hide what went wrong
                 record.end(FAILED, str(error), traceback.format_exc())
             if isinstance(error, OSError):
-                raise RunError(f"{settings.name}: {error}; mend it and give the same command again") from None
+                raise RunError(f"{settings.name}: {error}; fix it and give the same command again") from None
             if isinstance(error, RunError):
                 raise RunError(f"{settings.name}: {error}") from None
             raise

@@ -1,7 +1,7 @@
 """The state of a run on disk: written whole or not at all, read without unpickling code."""
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,17 @@ class RunState:
     history: list[dict[str, float]] = field(default_factory=list)
     model: dict[str, Any] = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
+    scheduler: dict[str, Any] = field(default_factory=dict)
+    scaler: dict[str, Any] = field(default_factory=dict)  # of losses, where training is in half precision
+    numerics: list[dict[str, Any]] = field(default_factory=list)  # all that took part, in their order
+    best_score: float | None = None  # of the headline metric on the validation part, where `train.patience` is set
+    best_epoch: int | None = None
+    best_weights: dict[str, Any] = field(default_factory=dict)
+    waited: int = 0  # evaluations since then
 
 
 def save_state(state: RunState, path: Path) -> None:
-    save_atomically(asdict(state), path)
+    save_atomically(vars(state), path)
 
 
 def save_atomically(document: dict[str, Any], path: Path) -> None:

@@ -26,7 +26,7 @@ VERBS = {
     "status": "how sweeps stand",
     "report": "tables, figures and tests of a sweep, the paper's beside ours",
     "ui": "start the MLflow dashboard",
-    "doctor": "what is here, what is reachable, what is wrong and how to mend it",
+    "doctor": "what is here, what is reachable, what is wrong and how to fix it",
     "predict": "score a data set with the weights of a finished run",
     "config": "show what can be set and what the values are",
     "deliver": "deliver to MLflow what runs recorded while it was down",

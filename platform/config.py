@@ -3,16 +3,17 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.errors import DataUsageError
 from permlab.readouts.names import check_name
 
-RESULT_VERSION = 6  # raise it when a change of the code changes numbers
+RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 Activation = Literal["relu", "tanh", "elu", "none"]
+OrNone = BeforeValidator(lambda value: None if value == "none" else value)  # as the help writes it
 
 
 class Settings(BaseModel):
@@ -23,7 +24,7 @@ class ModelSettings(Settings):
     layers: int = Field(3, ge=1, description="GCN layers of Γ")
     hidden: int = Field(50, ge=1, description="units of Γ's inner layers")
     activation: Activation = Field("relu", description="σ between the layers of Γ and of ζ")
-    last_activation: Activation = Field("none", description="σ behind Γ's last layer (the paper: relu; d = 1 dies)")
+    last_activation: Activation = Field("none", description="σ after Γ's last layer (the paper: relu; d = 1 dies)")
     head_layers: int = Field(3, ge=1, description="dense layers of ζ before the output")
     head_hidden: int = Field(150, ge=1, description="units of ζ's layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
@@ -31,12 +32,29 @@ class ModelSettings(Settings):
 
 class TrainSettings(Settings):
     epochs: int = Field(300, ge=1, description="passes over the training set")
-    batch_size: int = Field(128, ge=1, description="graphs a step")
+    batch_size: int = Field(128, ge=1, description="graphs per step")
     optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="optimiser")
     learning_rate: float = Field(1e-3, gt=0, description="step size")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty (adamw: decoupled)")
+    scheduler: Literal["none", "cosine", "plateau"] = Field(
+        "none", description="step size: cosine (to 0), plateau (a tenth when the validation, else training loss stalls)"
+    )
+    gradient_clip: Annotated[float | None, OrNone] = Field(
+        None, gt=0, allow_inf_nan=False, description="largest norm of the gradient; a longer one is scaled down to it"
+    )
+    precision: Literal[32, 64, "bf16-mixed", "16-mixed"] = Field(
+        32, description="of training: 32 or 64 bits, or mixed (16-mixed: on a GPU only); evaluation has 64"
+    )
+    patience: Annotated[int | None, OrNone] = Field(
+        None,
+        ge=1,
+        description="stop after so many evaluations without a better validation metric, and take the best weights",
+    )
+    engine: Literal["auto", "plain", "fast"] = Field(
+        "auto", description="who takes the training steps: the compiled engine (fast) or the definition (plain)"
+    )
     eval_every: int = Field(5, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
-    permutations: int | None = Field(
+    permutations: Annotated[int | None, OrNone] = Field(
         None, ge=0, description="permuted copies of every training graph (default: 4 for augment, else 0)"
     )
     fresh_permutations: bool = Field(False, description="draw those copies anew each epoch")
@@ -47,15 +65,17 @@ class TrainSettings(Settings):
 
 
 class DataSettings(Settings):
-    holdout: int | float | None = Field(
+    holdout: Annotated[int | float | None, OrNone] = Field(
         None, ge=0, description="graphs held out: count or fraction (default: the data set's own)"
     )
     validation: int | float = Field(0, ge=0, description="graphs cut from the training part: count or fraction")
-    split_seed: int | None = Field(None, ge=0, description="hold out the same graphs in every seed (default: the seed)")
+    split_seed: Annotated[int | None, OrNone] = Field(
+        None, ge=0, description="hold out the same graphs in every seed (default: the seed)"
+    )
 
 
 class RunSettings(Settings):
-    """One cell. What stands under `NOT_IN_KEY` cannot change its result."""
+    """One cell. What stands under `NOT_IN_KEY` changes its result by rounding at most."""
 
     dataset: str = Field("proteins_full", description="name of the data set, see: permlab data list")
     method: str = Field("sum", description="name of the readout, see: permlab readouts")
@@ -66,7 +86,9 @@ class RunSettings(Settings):
     train: TrainSettings = TrainSettings()
     data: DataSettings = DataSettings()
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
-    threads: int | None = Field(1, ge=1, description="torch threads; another number rounds differently")
+    threads: Annotated[int | None, OrNone] = Field(
+        1, ge=1, description="torch threads (none: as many as torch takes); the run's numerics record them"
+    )
     runs: str = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
     experiment: str = Field("permlab", description="MLflow experiment")
@@ -88,7 +110,25 @@ class RunSettings(Settings):
     def _fits(self) -> Self:
         if self.train.fresh_permutations and not self.permutations:
             raise ValueError("train.fresh_permutations needs train.permutations above 0")
+        if self.train.patience and not self.data.validation:
+            raise ValueError("train.patience needs a validation part that says when to stop: set data.validation")
+        if self.train.engine == "fast" and self.plain_only:
+            raise ValueError(f"train.engine=fast does not go with {self.plain_only}; choose auto or plain")
         return self
+
+    @property
+    def plain_only(self) -> str:
+        """The setting that only the plain path serves; empty if there is none."""
+        train = self.train
+        asked = {
+            f"train.precision={train.precision}": train.precision != 32,
+            f"train.gradient_clip={train.gradient_clip}": train.gradient_clip is not None,
+            f"train.scheduler={train.scheduler}": train.scheduler != "none",
+            "train.fast_dev_run": train.fast_dev_run,
+            f"train.overfit_batches={train.overfit_batches}": train.overfit_batches > 0,
+            "train.profile": train.profile,
+        }
+        return next((setting for setting, given in asked.items() if given), "")
 
     @property
     def permutations(self) -> int:
@@ -118,12 +158,12 @@ NOT_IN_KEY = {
     "runs": True,
     "track": True,
     "experiment": True,
-    "train": {"checkpoint_every", "profile"},
+    "train": {"checkpoint_every", "profile", "engine"},
 }
 
 
 def cell_key(settings: RunSettings, dataset_digest: str) -> str:
-    """Hash of everything that can change the result: equal keys, equal numbers."""
+    """Hash of everything that can change the result by more than rounding: equal key and equal numerics, equal bits."""
     fields = settings.model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
     fields["train"]["permutations"] = settings.permutations
     if settings.data.split_seed is None:

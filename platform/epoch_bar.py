@@ -7,13 +7,16 @@ import pytorch_lightning as pl
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from permlab.platform.console import err
-from permlab.tasks.modules import GraphTask
+from permlab.tasks.data import GraphData
+from permlab.tasks.task import GraphTask
 
 REFRESH = 0.1  # seconds; a step may take less than drawing does
 
 
 class EpochBar(pl.Callback):
     """On a terminal a live bar; in a log one line whenever something was measured, a minute apart at least."""
+
+    engine_safe = True  # it does not mind how many steps a call takes
 
     def __init__(self, name: str, epochs: int) -> None:
         self.name, self.epochs = name, epochs
@@ -41,13 +44,15 @@ class EpochBar(pl.Callback):
         now = time.monotonic()
         if err.is_terminal and now - self.last_drawn > REFRESH:
             self.last_drawn = now
-            self._draw(trainer, trainer.current_epoch + (batch_idx + 1) / trainer.num_training_batches)
+            data: GraphData = trainer.datamodule  # type: ignore[attr-defined]
+            self._draw(trainer, trainer.current_epoch + (batch.step + 1) / data.train_steps)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task = pl_module
         assert isinstance(task, GraphTask)
         split = "holdout" if "holdout" in task.measured else "validation"
-        self.measured = f", {split} {task.headline} {task.measured[split][task.headline]:.4f}"
+        metric = task.objective.headline
+        self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
         if not err.is_terminal and time.monotonic() - self.last_said > 60:
             self.last_said = time.monotonic()
             err.print(

@@ -21,8 +21,8 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 class ResourceSettings(Settings):
-    cpus: float = Field(1, gt=0, description="CPUs a cell; torch gets as many threads; more round differently")
-    gpus: float = Field(0, ge=0, description="GPUs a cell; 1/k lets k cells share one")
+    cpus: float = Field(1, gt=0, description="CPUs per cell; torch gets as many threads, which the numerics record")
+    gpus: float = Field(0, ge=0, description="GPUs per cell; 1/k lets k cells share one")
 
     @field_validator("gpus")
     @classmethod

@@ -9,13 +9,18 @@ import torch
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
+from permlab.platform.engine_choice import register_kernels
 from permlab.platform.errors import RunError
 from permlab.platform.json_files import read_json
+from permlab.platform.process_settings import process_for_runs
 from permlab.platform.settings import read_settings
 from permlab.platform.trial import build_model, make_trainer
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel
-from permlab.tasks.modules import TASKS
+from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.task import GraphTask
+
+FIRST_VERSION = 7  # of results, whose weights this model takes
 
 
 @dataclass
@@ -32,6 +37,8 @@ class FinishedRun:
         weights = folder / "weights.pt"
         if run is None or result is None or result["status"] != "FINISHED" or not weights.exists():
             raise RunError(f"{folder} holds no finished run")
+        if run.get("version", 0) < FIRST_VERSION:
+            raise RunError(f"the weights in {folder} are of an older version of PermLab; train this run again")
         settings = read_settings(RunSettings, [str(folder / "config.yaml")])
         model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
         try:
@@ -49,13 +56,15 @@ class FinishedRun:
             raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
         if manifest.task != facts["task"]:
             raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts['task']}")
-        limit = self.model.readout.max_nodes
+        limit: int | None = getattr(self.model.readout, "max_nodes", None)
         if limit is not None and manifest.max_nodes > limit:
             raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")
-        task = TASKS[facts["task"]](self.model, ("train",))
+        task = GraphTask(self.model, OBJECTIVES[facts["task"]](), ("train",))
         everything = torch.arange(len(store)).numpy()
         data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
-        make_trainer(self.settings, []).validate(task, datamodule=data, verbose=False)
+        with process_for_runs(self.settings.threads):
+            register_kernels()
+            make_trainer(self.settings, []).validate(task, datamodule=data, verbose=False)
         return store, task.outputs["train"], task.measured["train"]
 
 

@@ -1,10 +1,10 @@
 """What a run leaves on disk, as it goes: the truth about it, whether or not a tracking server can be reached.
 
-run.json          what it is: name, tags, parameters, data set
-history.jsonl     a line an epoch
+run.json          what it is: name, tags, parameters, data set, engine, numerics
+history.jsonl     one line per epoch
 config.yaml, predictions.parquet, weights.pt, curves.png, error.txt
 result.json       how it ended; written last
-delivered-*.json  what a tracking store has of it, one file a store and experiment
+delivered-*.json  what a tracking store has of it, one file per store and experiment
 """
 
 import json
@@ -17,20 +17,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-import torch
 import yaml
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.certificates import measure_certificate
 from permlab.platform.checkpoint import save_atomically
-from permlab.platform.config import RunSettings, cell_folder, cell_key
+from permlab.platform.config import RESULT_VERSION, RunSettings, cell_folder, cell_key
 from permlab.platform.json_files import read_json, without_nan, write_json
+from permlab.platform.numerics import Numerics, device_of
+from permlab.platform.process_settings import process_for_runs
 from permlab.platform.settings import describe
 from permlab.platform.trial import Result, Trial
 from permlab.tasks.data import EvaluationLoader
 
 FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
-SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics")
+SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics", "engine")
 
 
 class Record:
@@ -67,9 +68,10 @@ class Record:
             "dataset.digest": manifest.digest,
             "git.commit": _git_commit(),
             "host": socket.gethostname(),
-            "device": _device(settings.accelerator),
+            "device": device_of(settings.accelerator),
         }
         document = {
+            "version": RESULT_VERSION,
             "name": settings.name,
             "experiment": settings.experiment,
             "tags": tags,
@@ -86,6 +88,13 @@ class Record:
         write_json(self.folder / "run.json", document)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
 
+    def engine(self, engine: dict[str, str], numerics: list[Numerics]) -> None:
+        """Who takes the training steps, and the numerics that took part until now."""
+        document = read_json(self.folder / "run.json") or {}
+        document |= {"engine": engine, "numerics": numerics[-1], "mixed": numerics if len(numerics) > 1 else []}
+        document["tags"] |= engine_tags(engine, numerics)
+        write_json(self.folder / "run.json", document)
+
     def epochs(self, history: list[dict[str, float]]) -> None:
         """Append what is new; an epoch whose final metrics came later is written again, whole."""
         with (self.folder / "history.jsonl").open("a") as file:
@@ -100,10 +109,16 @@ class Record:
         """Write the artifacts, then the result; the checkpoint has served."""
         save_atomically(result.weights, self.folder / "weights.pt")
         self._predictions(trial, result)
+        with process_for_runs(trial.settings.threads):
+            certificate = measure_certificate(trial)
         document = summary(result) | {
+            "numerics": result.numerics[-1],
+            "mixed": result.numerics if len(result.numerics) > 1 else [],
+            "best_epoch": result.best_epoch,
             "parameters": result.parameters,
             "graphs": {part: len(graphs) for part, graphs in trial.data.split._asdict().items()},
-            "certificate": without_nan(measure_certificate(trial)),
+            "certificate": without_nan(certificate),
+            "tags": engine_tags(result.engine, result.numerics),
             "status": FINISHED,
             "ended": time.time(),
         }
@@ -132,14 +147,13 @@ def summary(result: Result) -> dict[str, Any]:
     return without_nan({name: getattr(result, name) for name in SUMMARY})
 
 
+def engine_tags(engine: dict[str, str], numerics: list[Numerics]) -> dict[str, str]:
+    """As tracking stores them: `numerics` is a list, of several if the run is mixed."""
+    return {"engine": engine["name"], "engine.reason": engine["reason"], "numerics": json.dumps(numerics)}
+
+
 @cache
 def _git_commit() -> str:
     command = ["git", "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
     return done.stdout.strip() if done.returncode == 0 else "unknown"
-
-
-def _device(accelerator: str) -> str:
-    if accelerator != "auto":
-        return accelerator
-    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

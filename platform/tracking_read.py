@@ -103,7 +103,10 @@ def _plan(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
-    """A row a planned cell; of several runs of one cell the finished one counts, else the latest."""
+    """One row per planned cell; of several runs of one cell the finished one counts, else the latest.
+
+    Runs of versions before 7 have no numerics.
+    """
     runs: dict[str, Any] = {}
     for run in sorted(found, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
         runs[run.data.tags.get("permlab.key", "")] = run
@@ -112,10 +115,10 @@ def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
         run = runs.get(cell["key"])
         row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
         if run is None:
-            row |= {"status": "WAITING", "run_id": "", "error": ""}
+            row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
         else:
-            row |= {"status": run.info.status, "run_id": run.info.run_id, "error": run.data.tags.get("error", "")}
-            row |= run.data.metrics
+            row |= {"status": run.info.status, "run_id": run.info.run_id}
+            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics")} | run.data.metrics
         rows.append(row)
     return pd.DataFrame(rows)
 

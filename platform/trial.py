@@ -1,9 +1,5 @@
 """One cell: settings → fit → result. Plain Python and Lightning; a debugger steps into it."""
 
-import logging
-import math
-import time
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +12,25 @@ from pytorch_lightning.profilers import SimpleProfiler
 
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
-from permlab.platform.checkpoint import RunState, load_state, save_state
+from permlab.platform.checkpoint import RunState, load_state
 from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.console import err
-from permlab.platform.errors import ConfigError, RunError, RunStopped
-from permlab.platform.memory import keep_freed_memory
+from permlab.platform.engine_choice import choose_engine
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.keeper import Keeper, OnEpoch
+from permlab.platform.lightning_internals import SignalProofTrainer, set_counters
+from permlab.platform.numerics import Numerics, device_of, differences, numerics_now
+from permlab.platform.process_settings import process_for_runs
 from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.modules import TASKS, GraphTask
+from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.task import LOSS, GraphTask, Recipe
 
-STEPS_A_CALL = 32  # a signal is answered, and the bar drawn, after so many steps
+OnStart = Callable[[dict[str, str], list[Numerics]], None]
 _WEIGHTS, _READOUT = 1, 2  # what a seed is drawn for, as entropy
+PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}  # Lightning's names; the mixed ones are the same
 
 
 @dataclass
@@ -43,6 +45,9 @@ class Result:
     key: str
     seconds: float
     metrics: dict[str, dict[str, float]]
+    engine: dict[str, str] = field(default_factory=dict)  # name, and the reason why it is not the fast one
+    numerics: list[Numerics] = field(default_factory=list)  # all that took part: several after a mixed resume
+    best_epoch: int | None = None  # whose weights these are, where `train.patience` is set
     parameters: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -69,7 +74,7 @@ class Trial:
         split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
         for part in settings.splits:
             if not len(getattr(split, part.removesuffix("_perm"))):
-                raise ConfigError(f"the {part} part is empty; give data.{part} more than nothing")
+                raise ConfigError(f"the {part} part is empty; set data.{part} to at least 1")
         store.graph_id, store.y  # noqa: B018  map them now: a cache removed while training must not matter
         data = GraphData(
             store,
@@ -80,16 +85,9 @@ class Trial:
             settings.permutations,
             settings.train.fresh_permutations,
             bool(settings.train.overfit_batches),
-            1 if settings.temporary else STEPS_A_CALL,
         )
-        task = TASKS[manifest.task](
-            build_model(settings, len(manifest.feature_names), manifest.max_nodes),
-            settings.splits,
-            settings.train.optimizer,
-            settings.train.learning_rate,
-            settings.train.weight_decay,
-            settings.seed if settings.model.dropout else None,
-        )
+        model = build_model(settings, len(manifest.feature_names), manifest.max_nodes)
+        task = GraphTask(model, OBJECTIVES[manifest.task](), settings.splits, recipe_of(settings))
         return cls(settings, store, data, task, cell_key(settings, manifest.digest))
 
     @property
@@ -101,38 +99,40 @@ class Trial:
         self,
         *,
         callbacks: Iterable[pl.Callback] = (),
-        on_epoch: Callable[[list[dict[str, float]]], None] = lambda history: None,
+        on_start: OnStart = lambda engine, numerics: None,
+        on_epoch: OnEpoch = lambda history: None,
         stop_signal: Callable[[], int] = lambda: 0,
     ) -> Result:
-        """Fit from the last checkpoint (or the start) to the end and evaluate.
+        """Fit from the last checkpoint (or the start) to the end and evaluate; the process is left as it was found.
 
-        `on_epoch` gets the history after every epoch; `stop_signal` is asked after every step and ends the run with
-        a checkpoint when it is not 0.
+        `on_start` gets engine and numerics, `on_epoch` the history after every epoch; `stop_signal` is asked between
+        steps and ends the run with a checkpoint when it is not 0.
         """
-        settings, task, data = self.settings, self.task, self.data
-        keep_freed_memory()
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
-        checkpoint = self.folder / "checkpoint.pt"
-        state = RunState(self.key) if settings.temporary else load_state(checkpoint, self.key)
+        with process_for_runs(self.settings.threads):
+            return self._run(list(callbacks), on_start, on_epoch, stop_signal)
+
+    def _run(
+        self,
+        callbacks: list[pl.Callback],
+        on_start: OnStart,
+        on_epoch: OnEpoch,
+        stop_signal: Callable[[], int],
+    ) -> Result:
+        settings, data, train = self.settings, self.data, self.settings.train
+        checkpoint = None if settings.temporary else self.folder / "checkpoint.pt"
+        state = load_state(checkpoint, self.key) if checkpoint else RunState(self.key)
         if state.model:
-            task.load_state_dict(state.model)
-        keeper = _Keeper(state, None if settings.temporary else checkpoint, settings.train, on_epoch, stop_signal)
-        profiler = SimpleProfiler() if settings.train.profile else None
+            self.task.model.load_state_dict(state.model)
+        keeper = Keeper(state, checkpoint, train, on_epoch, stop_signal)
+        profiler = SimpleProfiler() if train.profile else None
         trainer = make_trainer(settings, [keeper, *callbacks], profiler)
-        data.resume_at = (state.epoch, state.batch)
-        progress: Any = trainer.fit_loop.epoch_progress.current
-        progress.processed = progress.completed = state.epoch  # Lightning counts on from there
-        if state.epoch < settings.train.epochs:
-            trainer.fit(task, datamodule=data)
-        if not task.outputs:  # the last epoch was not one of those that are evaluated, or the run ended before this
-            data.last_epoch = settings.train.epochs - 1
-            trainer.validate(task, datamodule=data, verbose=False)
-            if not state.history or state.history[-1]["epoch"] != settings.train.epochs:
-                state.history.append({"epoch": settings.train.epochs})
-            keeper.check(task, settings.train.epochs)
-            state.history[-1] |= flat(task.measured)
-            on_epoch(state.history)
+        engine = choose_engine(settings, self.task, data, [keeper, *callbacks])
+        try:
+            _take_part(state, numerics_now(engine.name, settings.accelerator), settings.name)
+            on_start(engine.facts, state.numerics)
+            self._fit(trainer, engine.task, keeper)
+        finally:
+            engine.release()
         if profiler:
             err.print(profiler.summary(), markup=False)
         return Result(
@@ -143,12 +143,35 @@ class Trial:
             len(state.history),
             self.key,
             state.seconds,
-            task.measured,
-            sum(parameter.numel() for parameter in task.parameters()),
+            engine.task.measured,
+            engine.facts,
+            state.numerics,
+            state.best_epoch,
+            sum(parameter.numel() for parameter in self.task.parameters()),
             state.history,
-            task.outputs,
-            task.model.state_dict(),
+            engine.task.outputs,
+            self.task.model.state_dict(),
         )
+
+    def _fit(self, trainer: pl.Trainer, task: GraphTask, keeper: Keeper) -> None:
+        """Train what is left to train, and evaluate the weights that the run ends with."""
+        state = keeper.state
+        if not keeper.over:
+            resume(trainer, self.data, state)
+            trainer.fit(task, datamodule=self.data)
+        if not task.outputs:  # the last epoch was not one of those that are evaluated, or the run ended before this
+            self._evaluate(trainer, task, state.epoch)
+            keeper.check(task, state.epoch)
+            keeper.evaluated(task)
+            keeper.on_epoch(state.history)
+        if state.best_epoch is not None and state.best_epoch != state.epoch:
+            task.model.load_state_dict(state.best_weights)
+            self._evaluate(trainer, task, state.best_epoch)
+
+    def _evaluate(self, trainer: pl.Trainer, task: GraphTask, epoch: int) -> None:
+        """Measure the weights as they are, with the permutations of the end of this epoch."""
+        self.data.last_epoch = epoch - 1
+        trainer.validate(task, datamodule=self.data, verbose=False)
 
 
 def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> GraphModel:
@@ -166,26 +189,63 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
         readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
         readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
         head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout)
-    return GraphModel(gcn, readout, head).float()  # keys are kept in double, which not every device has
+    dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
+    return GraphModel(gcn, readout, head).to(dtype)
+
+
+def recipe_of(settings: RunSettings) -> Recipe:
+    """How the weights are moved. The holdout has no say in it."""
+    train, validated = settings.train, bool(settings.data.validation)
+    return Recipe(
+        train.optimizer,
+        train.learning_rate,
+        train.weight_decay,
+        train.scheduler,
+        train.epochs,
+        monitor="validation/loss" if validated else LOSS,
+        monitor_every=train.eval_every if validated else 1,
+        noise_seed=settings.seed,
+    )
+
+
+def resume(trainer: pl.Trainer, data: GraphData, state: RunState) -> None:
+    """Let Lightning count from where the run stands: epochs, batches of this epoch, optimiser steps."""
+    data.resume_at, batches = (state.epoch, state.batch), 0
+    if state.batch:
+        data.last_epoch = state.epoch  # until Lightning says which epoch it is
+        loader: Any = data.train_dataloader()
+        batches = len(loader) - sum(1 for _ in loader)
+        data.last_epoch = None
+    set_counters(trainer, state.epoch, batches, state.epoch * data.train_steps + state.batch)
+
+
+def _take_part(state: RunState, numerics: Numerics, name: str) -> None:
+    """Note the numerics of this process; a run that has had others is mixed, and says so."""
+    if state.numerics and (changed := differences(state.numerics[-1], numerics)):
+        err.print(
+            f"{name} resumes under other numerics ({changed}): its numbers will be right, but not to the last bit",
+            markup=False,
+        )
+    state.numerics = [*(other for other in state.numerics if other != numerics), numerics]
 
 
 def make_trainer(
     settings: RunSettings, callbacks: list[pl.Callback], profiler: SimpleProfiler | None = None
 ) -> pl.Trainer:
-    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)  # it announces accelerators and advertises
-    warnings.filterwarnings("ignore", module="pytorch_lightning")
-    train = settings.train
+    train, device = settings.train, device_of(settings.accelerator)
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(settings.accelerator, True):
         found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
         raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
-    # Deterministic mode fills fresh memory, lest somebody reads it unset; nothing here does, and it takes long.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return _Trainer(
+    if train.precision == "16-mixed" and device == "cpu":
+        raise ConfigError("train.precision=16-mixed needs a GPU; choose 32, 64 or bf16-mixed")
+    return SignalProofTrainer(
         accelerator="gpu" if settings.accelerator == "cuda" else settings.accelerator,
         devices=1,
+        precision=PRECISION.get(train.precision, train.precision),
         max_epochs=train.epochs,
         check_val_every_n_epoch=train.eval_every,
+        gradient_clip_val=train.gradient_clip,
         num_sanity_val_steps=0,
         deterministic=True,
         fast_dev_run=train.fast_dev_run,
@@ -193,101 +253,9 @@ def make_trainer(
         profiler=profiler,
         callbacks=callbacks,
         logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
+        enable_checkpointing=any(isinstance(callback, pl.callbacks.Checkpoint) for callback in callbacks),
+        enable_progress_bar=any(isinstance(callback, pl.callbacks.ProgressBar) for callback in callbacks),
         enable_model_summary=False,
         use_distributed_sampler=False,
-        plugins=[LightningEnvironment()],  # one process a run, also inside a Slurm allocation
+        plugins=[LightningEnvironment()],  # one process per run, also inside a Slurm allocation
     )
-
-
-class _Trainer(pl.Trainer):
-    """Lightning would leave at SIGTERM wherever it is, with exit code 0; a run answers it itself, when it has saved."""
-
-    @property
-    def received_sigterm(self) -> bool:
-        return False
-
-
-def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:
-    """{split: {metric: v}} → {"split/metric": v}."""
-    return {f"{split}/{metric}": value for split, part in measured.items() for metric, value in part.items()}
-
-
-class _Keeper(pl.Callback):
-    """Keeps the run's state: history, checkpoints, the answer to a signal, and the watch for a loss that is none."""
-
-    def __init__(
-        self,
-        state: RunState,
-        path: Path | None,
-        train: Any,
-        on_epoch: Callable[[list[dict[str, float]]], None],
-        stop_signal: Callable[[], int],
-    ) -> None:
-        self.state, self.path, self.train, self.on_epoch, self.stop_signal = state, path, train, on_epoch, stop_signal
-        self.started = time.perf_counter()
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.started = time.perf_counter() - self.state.seconds
-        if self.state.optimizer:
-            trainer.optimizers[0].load_state_dict(self.state.optimizer)
-            self._task(trainer).resume_loss(self.state.loss_sum, self.state.loss_count)
-
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        if self.stop_signal() and not trainer.is_last_batch:  # the end of the epoch is near, and answers itself
-            self.state.epoch, self.state.batch = trainer.current_epoch, batch.steps.stop
-            self._stop(trainer)
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        task, state, epoch = self._task(trainer), self.state, trainer.current_epoch + 1
-        loss = task.running_loss
-        self.check(task, epoch)
-        entry = {"epoch": epoch, "train/running_loss": loss}
-        if task.measured:
-            entry |= flat(task.measured)
-        if epoch < self.train.epochs:
-            task.measured, task.outputs = {}, {}
-        state.history.append(entry)
-        state.epoch, state.batch = epoch, 0
-        task.on_train_epoch_end()  # a checkpoint of an epoch's end holds no half-summed loss
-        if self.stop_signal():
-            self._stop(trainer)
-        elif epoch % self.train.checkpoint_every == 0 or epoch == self.train.epochs:
-            self._save(trainer)
-        state.seconds = time.perf_counter() - self.started
-        if epoch < self.train.epochs or task.outputs:  # else the last epoch is told once, when it is measured
-            self.on_epoch(state.history)
-
-    def check(self, task: GraphTask, epoch: int) -> None:
-        """A loss that is no number, in training or evaluation, ends the run."""
-        losses = {"loss": task.running_loss} | {f"{split} loss": part["loss"] for split, part in task.measured.items()}
-        for name, loss in losses.items():
-            if not math.isfinite(loss):
-                kept = self.path and self.path.exists()
-                good = f"the last good checkpoint is {self.path}" if kept else "there is no checkpoint before it"
-                raise RunError(f"the {name} is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
-
-    def _save(self, trainer: pl.Trainer) -> None:
-        task, state = self._task(trainer), self.state
-        if self.path is None or not all(bool(weight.isfinite().all()) for weight in task.parameters()):
-            return  # weights that are no numbers are no good checkpoint; the next loss will say so
-        state.seconds = time.perf_counter() - self.started
-        state.model = task.state_dict()
-        state.optimizer = trainer.optimizers[0].state_dict()
-        state.loss_sum, state.loss_count = task.loss_so_far()
-        save_state(state, self.path)
-
-    def _stop(self, trainer: pl.Trainer) -> None:
-        self._save(trainer)
-        state = self.state
-        where = f"epoch {state.epoch + 1}, batch {state.batch + 1}"
-        raise RunStopped(f"stopped before {where}; the same command goes on from {self.path}", self.stop_signal())
-
-    @staticmethod
-    def _task(trainer: pl.Trainer) -> GraphTask:
-        task = trainer.lightning_module
-        assert isinstance(task, GraphTask)
-        return task

@@ -5,7 +5,7 @@
   permlab train my.yaml d=50
 
 Words are recipes (paper-proteins, paper-qm9, quick), YAML files and key=value, later ones over earlier ones.
-A run that was stopped or killed goes on from its checkpoint; one that is done is shown again.
+A run that was stopped or killed resumes from its checkpoint; one that is done is shown again.
 
 """
 
@@ -87,3 +87,7 @@ def _show(result: dict[str, Any]) -> None:
         f"{result['parameters']:,} parameters, {result['seconds']:.1f} s",
         markup=False,
     )
+    if result.get("best_epoch"):
+        out.print(f"weights of epoch {result['best_epoch']}, the best on the validation part", markup=False)
+    name, reason = result["engine"]["name"], result["engine"]["reason"]
+    out.print(f"engine: {name} ({reason})" if reason else f"engine: {name}", markup=False)

@@ -2,6 +2,7 @@
 
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.numerics import numerics_sentence
 from permlab.platform.report.tables import pretty
 
 WORDS = {
@@ -35,6 +36,8 @@ def state_section(findings: Findings) -> Section:
         ]
         title = f"Missing: {len(missing)} cells" + (f", the first {LISTED}" if len(missing) > LISTED else "")
         blocks.append(Table(title, ["cell", "data set", "state", "why"], rows, folded=len(missing) > 12))
+    if sentence := numerics_sentence(sweep.finished):
+        blocks.append(sentence)
     blocks.append(_settings(findings))
     return Section("state", "What was run", blocks)
 

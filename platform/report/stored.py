@@ -29,8 +29,8 @@ class StoredTuning:
 
 @dataclass
 class StoredSweep:
-    """`cells`: a row a planned cell (key, name, dataset, method, d, seed, status, error, and what was measured at its
-    end under the names of the metrics); `histories`: a row a cell and evaluated epoch.
+    """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, numerics as JSON, and what
+    was measured at its end under the names of the metrics); `histories`: one row per cell and evaluated epoch.
     """
 
     name: str

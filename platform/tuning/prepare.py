@@ -5,7 +5,7 @@ from typing import Any
 
 from permlab.datasets.manifest import Manifest
 from permlab.datasets.randomness import derive_seed
-from permlab.platform.config import NOT_IN_KEY, RunSettings
+from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, RunSettings
 from permlab.platform.errors import ConfigError
 from permlab.platform.grid import SweepSettings
 from permlab.platform.plan import manifest_of
@@ -87,7 +87,11 @@ def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, m
     }
     how = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
     searched = {field: parameter.document for field, parameter in space.items()}
-    return {"digest": manifest.digest, "tune.metric": metric, "tune.space": searched} | how | flat
+    return (
+        {"result version": RESULT_VERSION, "digest": manifest.digest, "tune.metric": metric, "tune.space": searched}
+        | how
+        | flat
+    )
 
 
 def choose(tuned: Tuned) -> Choice | None:

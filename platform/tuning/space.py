@@ -14,7 +14,8 @@ from permlab.platform.errors import ConfigError
 from permlab.readouts.names import NAMES
 
 # What a trial is measured by must not depend on what is tried: the number of epochs is part of the budget.
-FIXED = {"epochs", "eval_every", "checkpoint_every", "profile", "fast_dev_run", "overfit_batches"}
+# Patience needs a validation part, which the sweep that follows does not cut off.
+FIXED = {"epochs", "eval_every", "checkpoint_every", "profile", "fast_dev_run", "overfit_batches", "engine", "patience"}
 GROUPS: dict[str, type[BaseModel]] = {"model": ModelSettings, "train": TrainSettings}
 FIELDS = [f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields if name not in FIXED]
 RANGE, CHOICES = {"low", "high", "log", "step"}, {"choices"}

@@ -146,7 +146,7 @@ class Study:
         if changed:
             key = changed[0]
             raise ConfigError(
-                f"study {self.name} was begun with {key}={before.get(key)}, now it is {design.get(key)}; "
+                f"study {self.name} was begun with {key}={before.get(key, 'unknown')}, now it is {design.get(key)}; "
                 "choose another name="
             )
 

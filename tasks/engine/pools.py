@@ -314,7 +314,7 @@ def early_pool(gcn: GCN, readout: Any, flat: FlatParameters, room: Room) -> Pool
         return None
     if type(readout) is Sum:
         return SumBeforeLastLayer(weight, bias, len(gcn.weights) == 1, flat, room)
-    h, d, m = *weight.shape, readout.out_channels
+    h, d, m = weight.size(0), weight.size(1), readout.out_channels
     if type(readout) is GaussianKernels and readout.normalise and 3 * h * (h + m) < d * (3 * h + 2 * m):
         return GaussianBeforeLastLayer(readout, weight, bias, flat, room)
     if type(readout) is Set2Set and weight.size(0) <= weight.size(1):

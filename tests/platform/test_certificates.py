@@ -26,7 +26,7 @@ def test_pairs_are_of_one_size_and_not_too_large() -> None:
 def test_the_error_tells_invariant_readouts_from_others(method: str) -> None:
     found = measure_certificate(trial(f"method={method}"))
     invariant = build(method, 3, 7).permutation_invariant
-    assert (found["invariance_error"] < 1e-5) == invariant
+    assert (found["invariance_error"] < 1e-12) == invariant  # measured in double precision
     assert 0 <= found["ratio_min"] <= found["ratio_median"] <= found["ratio_max"]
     assert found == measure_certificate(trial(f"method={method}"))
 

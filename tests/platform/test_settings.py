@@ -46,6 +46,14 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
         (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw' or 'sgd'"),
         (["train.learning_rate=nan"], "train.learning_rate=nan"),
         (["train.fresh_permutations=true"], "train.fresh_permutations needs train.permutations above 0"),
+        (["train.patience=3"], "train.patience needs .* data.validation"),
+        (["train.patience=0", "data.validation=9"], "train.patience=0"),
+        (["train.gradient_clip=0"], "train.gradient_clip=0: input should be greater than 0"),
+        (["train.gradient_clip=inf"], "train.gradient_clip=inf"),
+        (["train.scheduler=step"], "train.scheduler=step: input should be 'none', 'cosine' or 'plateau'"),
+        (["train.precision=16"], "train.precision=16: input should be 32, 64, 'bf16-mixed' or '16-mixed'"),
+        (["train.engine=faster"], "train.engine=faster: input should be 'auto', 'plain' or 'fast'"),
+        (["train.engine=fast", "train.gradient_clip=1"], "train.engine=fast does not go with train.gradient_clip=1"),
         (["d.x=3", "d=0"], "d=0"),
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
         (["nowhere.yaml"], r"neither key=value, nor a YAML file, nor a recipe \(paper-proteins, paper-qm9, quick\)"),
@@ -69,7 +77,12 @@ def test_every_setting_says_what_it_does() -> None:
     assert all(what for _, _, what in describe(RunSettings))
 
 
-def test_the_key_holds_what_changes_a_result_and_nothing_else() -> None:
+@pytest.mark.parametrize("field", ["train.gradient_clip", "train.patience", "train.permutations", "threads"])
+def test_none_is_written_as_the_help_writes_it(field: str) -> None:
+    assert {key: value for key, value, _ in describe(RunSettings, read(f"{field}=none"))}[field] is None
+
+
+def test_the_key_holds_what_changes_a_result_by_more_than_rounding() -> None:
     base = cell_key(read(), "digest")
     same = [
         "accelerator=cpu",
@@ -78,10 +91,12 @@ def test_the_key_holds_what_changes_a_result_and_nothing_else() -> None:
         "track=false",
         "train.checkpoint_every=1",
         "train.profile=true",
+        "train.engine=plain",
     ]
     for word in same:
         assert cell_key(read(word), "digest") == base, word
     other = ["d=11", "seed=1", "method=sort", "train.epochs=3", "model.dropout=0.1", "data.holdout=9", "readout.a=1"]
+    other += ["train.scheduler=cosine", "train.gradient_clip=1", "train.precision=64", "train.precision=bf16-mixed"]
     keys = {cell_key(read(word), "digest") for word in other} | {cell_key(read(), "another digest"), base}
     assert len(keys) == len(other) + 2
 
@@ -93,6 +108,6 @@ def test_augment_is_identity_with_four_copies() -> None:
 
 
 def test_a_run_by_itself_is_the_cell_of_a_sweep() -> None:
-    """Threads included: they are not in the key, but more of them round differently."""
+    """Threads included: they are not in the key, but in the numerics, and only equal numerics give equal bits."""
     (cell,) = SweepSettings().cells()
     assert cell == RunSettings(experiment=cell.experiment)

@@ -1,7 +1,9 @@
 """Runs reach MLflow: a real store, a real server, and a server that is down."""
 
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -22,11 +24,11 @@ from permlab.platform.cell import run_cell
 from permlab.platform.config import RunSettings
 from permlab.platform.courier import Courier
 from permlab.platform.histories import read_history
-from permlab.platform.json_files import read_json
+from permlab.platform.json_files import read_json, write_json
 from permlab.platform.record import Record
 from permlab.platform.settings import read_settings
 from permlab.platform.tracking import CellDelivery, connect, sqlite_file
-from permlab.tasks.modules import GraphTask
+from permlab.tasks.task import GraphTask
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
 CLI = [sys.executable, "-c", "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"]
@@ -92,6 +94,8 @@ def test_a_run_is_recorded_as_designed(finished: Path) -> None:
     for group in ("graphs", "certificate"):
         assert {name: run.data.metrics[f"{group}/{name}"] for name in result[group]} == result[group]
     assert run.data.metrics["cost/parameters"] == result["parameters"]
+    assert json.loads(tags["numerics"]) == [result["numerics"]]
+    assert {"name": tags["engine"], "reason": tags["engine.reason"]} == result["engine"]
 
 
 def test_predictions_are_those_the_metrics_were_made_of(finished: Path) -> None:
@@ -136,6 +140,17 @@ def test_what_cannot_be_predicted(finished: Path, permlab, monkeypatch, words: l
     code, out, err = permlab("predict", *words)
     assert code in (1, 2) and out == "" and err.count("\n") == 1
     assert re.search(says, err), err
+
+
+def test_weights_of_an_older_version_are_refused(finished: Path, permlab, tmp_path: Path, monkeypatch) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(cell_folder(finished), old)
+    run = read_json(old / "run.json")
+    for new in ("version", "engine", "numerics", "mixed"):  # what the version before did not write
+        del run[new]
+    write_json(old / "run.json", run)
+    code, out, err = permlab("predict", str(old))
+    assert (code, out, err.count("\n")) == (1, "", 1) and "older version" in err and "train this run again" in err
 
 
 def test_a_finished_run_is_shown_again(finished: Path) -> None:
@@ -312,7 +327,7 @@ def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 143 and "the same command goes on from" in err, err
+    assert process.returncode == 143 and "the same command resumes from" in err, err
     cell = cell_folder(tmp_path)
     assert (cell / "checkpoint.pt").exists() and read_json(cell / "result.json")["status"] == "KILLED"
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"

@@ -18,7 +18,7 @@ def test_json_is_the_document_of_the_design(permlab) -> None:
     code, out, _ = permlab("train", *WORDS, "method=sort", "d=4", "seed=3", "--json")
     document = json.loads(out)
     assert code == 0
-    assert list(document) == ["dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics"]
+    assert list(document) == ["dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics", "engine"]
     assert (document["method"], document["d"], document["seed"], document["epochs"]) == ("sort", 4, 3, 2)
     assert list(document["metrics"]) == ["train", "holdout", "holdout_perm"]
     assert list(document["metrics"]["holdout_perm"]) == ["loss", "acc", "auc", "ap"]
@@ -60,7 +60,7 @@ def test_config_show(permlab) -> None:
         (["method=alpha0", "d=40", "dataset=synthetic,graphs=9,min_nodes=25"], 2, "outputs; the limit is"),
         (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9"], 1, "loss is"),
         (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=1"], 1, "loss is nan in epoch 1"),
-        (["data.holdout=0"], 2, "the holdout part is empty; give data.holdout more than nothing"),
+        (["data.holdout=0"], 2, "the holdout part is empty; set data.holdout to at least 1"),
         (["data.holdout=inf"], 2, "is not a fraction"),
         (["readout.seed=3"], 2, "readout.seed is set by the run itself"),
         (["accelerator=cuda"], 2, "accelerator=cuda is not on this machine; choose from auto, cpu"),

@@ -58,33 +58,62 @@ def test_another_seed_gives_other_numbers(cell) -> None:
     assert cell("seed=1").run().metrics != cell("seed=2").run().metrics
 
 
-@pytest.mark.parametrize("options", [[], ["model.dropout=0.3"], ["method=augment", "train.fresh_permutations=true"]])
-@pytest.mark.parametrize("stop_after", [1, 5, 13, 25])
-def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(
-    cell, monkeypatch: pytest.MonkeyPatch, options: list[str], stop_after: int
-) -> None:
+def stopped_then_resumed(cell, options: list[str], *stops: int) -> tuple[Result, Result]:
+    """A run that is stopped, after so many looks for a signal, as often as there are stops; and one left alone."""
     whole = cell(*options, runs="whole").run()
-    monkeypatch.setattr("permlab.platform.trial.STEPS_A_CALL", 1)  # so that it can be stopped anywhere
-    steps = 0
-
-    def stop() -> int:
-        nonlocal steps
-        steps += 1
-        return signal.SIGTERM if steps >= stop_after else 0
-
-    with pytest.raises(RunStopped, match="the same command goes on from") as stopped:
-        cell(*options, runs="parts").run(stop_signal=stop)
-    assert stopped.value.exit_code == 143
-    same(cell(*options, runs="parts").run(), whole)
+    for stop_after in stops:
+        looks = iter([0] * (stop_after - 1))
+        with pytest.raises(RunStopped, match="the same command resumes from") as stopped:
+            cell(*options, runs="parts").run(stop_signal=lambda looks=looks: next(looks, signal.SIGTERM))
+        assert stopped.value.exit_code == 143
+    return cell(*options, runs="parts").run(), whole
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["model.dropout=0.3"],
+        ["method=augment", "train.fresh_permutations=true"],
+        ["train.scheduler=cosine"],
+        ["train.scheduler=plateau", "train.optimizer=sgd", "train.learning_rate=0.5"],
+        ["train.scheduler=plateau", "data.validation=0.3"],
+        ["train.patience=1", "data.validation=0.3", "train.learning_rate=0.05"],
+        ["train.precision=64"],
+        ["train.gradient_clip=0.01"],
+    ],
+)
+@pytest.mark.parametrize("stop_after", [1, 5, 11])
+def test_a_run_stopped_at_any_step_ends_as_one_that_was_not(cell, options: list[str], stop_after: int) -> None:
+    same(*stopped_then_resumed(cell, [*options, "train.engine=plain"], stop_after))
+
+
+@pytest.mark.parametrize("options", [["method=ordering"], ["model.dropout=0.3"]])
+@pytest.mark.parametrize("stop_after", [1, 2, 4, 5])
+def test_the_fast_engine_resumes_within_an_epoch_too(cell, options: list[str], stop_after: int) -> None:
+    """It takes 32 steps per call; the epochs here have 72."""
+    pytest.importorskip("numba")
+    engine = ["train.engine=fast", "train.batch_size=1", "train.epochs=3"]
+    same(*stopped_then_resumed(cell, [*options, *engine], stop_after))
+
+
+def test_the_fast_engine_stopped_again_before_it_took_a_step(cell) -> None:
+    """The calls of steps that were taken before are empty; a signal that comes between them must not turn back time."""
+    pytest.importorskip("numba")
+    engine = ["train.engine=fast", "train.batch_size=1", "train.epochs=2"]
+    same(*stopped_then_resumed(cell, engine, 3, 2, 2))
+
+
+@pytest.mark.parametrize("engine", ["plain", "auto"])
 @pytest.mark.parametrize("after", [1, 2, 3, 4, 5, 6, 7])
-def test_sigterm_is_answered_by_the_run_not_by_lightning(cell, after: int) -> None:
+def test_sigterm_is_answered_by_the_run_not_by_lightning(cell, after: int, engine: str) -> None:
     """Wherever it comes, between batches, in an evaluation or at an epoch's end: a checkpoint, then exit code 143."""
-    whole = cell(runs="whole").run()
+    whole = cell(f"train.engine={engine}", runs="whole").run()
     calls = 0
 
     class Signal(pl.Callback):
+        engine_safe = True
+
         def _count(self) -> None:
             nonlocal calls
             calls += 1
@@ -98,9 +127,9 @@ def test_sigterm_is_answered_by_the_run_not_by_lightning(cell, after: int) -> No
             self._count()
 
     with stop_on_signal() as stop_signal, pytest.raises(RunStopped) as stopped:
-        cell(runs="parts").run(callbacks=[Signal()], stop_signal=stop_signal)
+        cell(f"train.engine={engine}", runs="parts").run(callbacks=[Signal()], stop_signal=stop_signal)
     assert stopped.value.exit_code == 143
-    same(cell(runs="parts").run(), whole)
+    same(cell(f"train.engine={engine}", runs="parts").run(), whole)
 
 
 def test_a_run_killed_between_checkpoints_repeats_what_was_lost(cell) -> None:
@@ -138,12 +167,8 @@ def test_evaluation_does_not_change_training_and_is_always_at_the_end(cell, eval
 
 
 def test_threads_do_not_change_the_first_losses(cell) -> None:
-    threads = torch.get_num_threads()
-    try:
-        one = cell("threads=1", "train.epochs=1", runs="one").run().history[0]["train/running_loss"]
-        two = cell("threads=2", "train.epochs=1", runs="two").run().history[0]["train/running_loss"]
-    finally:
-        torch.set_num_threads(threads)
+    one = cell("threads=1", "train.epochs=1", runs="one").run().history[0]["train/running_loss"]
+    two = cell("threads=2", "train.epochs=1", runs="two").run().history[0]["train/running_loss"]
     assert one == pytest.approx(two, abs=1e-5)
 
 
@@ -191,9 +216,9 @@ def test_a_checkpoint_that_cannot_be_used(cell, content: bytes | None, says: str
 
 def test_overfitting_sees_the_same_batches_again(cell) -> None:
     data = cell("train.overfit_batches=1").data
-    first = next(iter(next(iter(data.train_dataloader()))))
+    first = next(iter(data.train_dataloader()))
     data.last_epoch = 7
-    later = next(iter(next(iter(data.train_dataloader()))))
+    later = next(iter(data.train_dataloader()))
     assert torch.equal(first.x, later.x)
 
 

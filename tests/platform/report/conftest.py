@@ -42,8 +42,9 @@ def make_sweep(
     status: str | None = "FINISHED",
     epochs: Iterable[int] = (1, 5, 10, 15, 20),
     dataset: str = "proteins_full",
+    engines: dict[str, str] | None = None,
 ) -> None:
-    """`failed` and `waiting` name cells (sum-d10-s0)."""
+    """`failed` and `waiting` name cells (sum-d10-s0). Without `engines` as versions before 7 stored them."""
     plan = []
     for method, d, seed in product(methods, widths, seeds):
         key = f"{name}-{method}-d{d}-s{seed}"
@@ -51,7 +52,7 @@ def make_sweep(
         facts = {"dataset": dataset, "method": method, "d": d, "seed": seed}
         plan.append({"key": key, "name": cell} | facts)
         if cell not in waiting:
-            write_cell(runs / "cells" / key, cell, facts, list(epochs), cell in failed)
+            write_cell(runs / "cells" / key, cell, facts, list(epochs), cell in failed, (engines or {}).get(method))
     folder = runs / "sweeps" / name
     folder.mkdir(parents=True)
     write_json(folder / "plan.json", {"cells": plan})
@@ -62,7 +63,7 @@ def make_sweep(
     SweepDelivery(folder, connect(runs)).advance()
 
 
-def write_cell(folder: Path, name: str, facts: dict, epochs: list[int], failed: bool) -> None:
+def write_cell(folder: Path, name: str, facts: dict, epochs: list[int], failed: bool, engine: str | None) -> None:
     folder.mkdir(parents=True)
     tags = {"permlab.key": folder.name} | {key: str(value) for key, value in facts.items()}
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
@@ -84,19 +85,22 @@ def write_cell(folder: Path, name: str, facts: dict, epochs: list[int], failed: 
         "graphs": {"train": 913, "validation": 0, "holdout": 200},
         "certificate": certificate | {"pairs": 64},
     }
+    if engine:
+        result["tags"] = {"engine": engine, "numerics": json.dumps([{"engine": engine, "threads": 1}])}
     write_json(folder / "result.json", result)
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A runs folder whose store has three sweeps: `whole`, `partial` (under way) and `pair` (two seeds)."""
+    """A runs folder whose store has three sweeps: `whole`, `partial` (under way), `pair` (two seeds, two engines)."""
     folder = tmp_path_factory.mktemp("report") / "runs"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         make_sweep(folder, "whole")
         missing = {"failed": ["sum-d10-s0"], "waiting": ["sum-d10-s2", "identity-d10-s1"]}
         make_sweep(folder, "partial", widths=[10], seeds=range(3), status=None, **missing)
-        make_sweep(folder, "pair", methods=["ordering", "sum"], widths=[10], seeds=range(2))
+        engines = {"ordering": "fast", "sum": "plain"}
+        make_sweep(folder, "pair", methods=["ordering", "sum"], widths=[10], seeds=range(2), engines=engines)
         yield folder
 
 

@@ -10,6 +10,7 @@ import pytest
 from permlab.platform.json_files import write_json
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.speed import speed_section
+from permlab.platform.report.state import state_section
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.tracking import connect
 from permlab.platform.tracking_read import read_sweep
@@ -31,6 +32,13 @@ def test_a_sweep_is_read_as_it_was_stored(whole: StoredSweep, runs: Path) -> Non
     curve = whole.histories[whole.histories["key"] == key]
     assert curve["epoch"].tolist() == [1, 5, 10, 15, 20]
     assert curve["holdout/auc"].iloc[-1] == pytest.approx(last["holdout/auc"])
+
+
+def test_it_is_said_where_compared_cells_differ_in_numerics(whole: StoredSweep, runs: Path) -> None:
+    said = [block for block in state_section(Findings(read_sweep("pair", runs))).blocks if "numerics" in str(block)]
+    assert len(said) == 1 and "engine fast in 2 cells (ordering-d10-s0, ordering-d10-s1)" in str(said[0])
+    assert "engine plain in 2 cells" in str(said[0]) and "threads" not in str(said[0])
+    assert not any("numerics" in str(block) for block in state_section(Findings(whole)).blocks)
 
 
 def test_estimates_tests_and_the_papers_numbers_meet(whole: StoredSweep) -> None:

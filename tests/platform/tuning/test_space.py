@@ -61,6 +61,8 @@ def test_the_width_of_the_key_can_be_tuned() -> None:
     [
         ({"train.learning_rat": {"low": 1, "high": 2}}, "did you mean train.learning_rate?"),
         ({"train.epochs": [10, 20]}, "train.epochs cannot be tuned"),
+        ({"train.engine": ["plain", "fast"]}, "train.engine cannot be tuned"),
+        ({"train.patience": [1, 2]}, "train.patience cannot be tuned"),
         ({"seed": [1, 2]}, "seed cannot be tuned"),
         ({"train.learning_rate": {"low": 1e-2, "high": 1e-4}}, "low=0.01 is not below high=0.0001"),
         ({"train.learning_rate": {"low": 0, "high": 1, "log": True}}, "low=0.0 has no logarithm"),

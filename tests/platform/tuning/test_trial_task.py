@@ -85,7 +85,7 @@ def test_the_key_of_a_run_without_a_split_seed_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("method", ["sum", "ordering"])
 def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
-    """Every number of the holdout's graphs is destroyed on disk: features, adjacency, targets. Trials do not notice."""
+    """All that runs read of the holdout's graphs is destroyed on disk: Â·Z, Â and targets. Trials do not notice."""
     build(DATA)
     settings = job(tmp_path).settings.model_copy(update={"method": method})
     before = run_trial(job(tmp_path / "before").model_copy(update={"settings": settings}))
@@ -93,7 +93,7 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
     after = run_trial(job(tmp_path / "after").model_copy(update={"settings": settings}))
     assert after["value"] == before["value"]
     store = GraphStore.open(DATA)
-    assert np.isnan(store.batch(store.split(1).holdout).x.numpy()).all()  # it was destroyed indeed
+    assert np.isnan(store.batch(store.split(1).holdout).az.numpy()).all()  # it was destroyed indeed
     with pytest.raises(Exception, match="loss is nan"):  # and a run that looks at it does notice
         from permlab.platform.cell import run_cell
 
@@ -102,7 +102,7 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
 
 
 def destroy_holdout(split_seed: int) -> None:
-    """NaN in place of every feature, entry of Â and target of the graphs that this seed holds out."""
+    """NaN in place of every entry of Â·Z and Â and every target of the graphs that this seed holds out."""
     store = GraphStore.open(DATA)
     held = store.split(split_seed).holdout
     node_ptr, a_ptr = np.array(store.node_ptr), np.array(store.a_ptr)

@@ -1,0 +1,38 @@
+"""What a result depends on beside its key, by rounding only: equal key and equal numerics, equal bits."""
+
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+Numerics = dict[str, Any]
+
+
+def device_of(accelerator: str) -> str:
+    """cpu, cuda or mps, for the setting `accelerator`."""
+    if accelerator != "auto":
+        return accelerator
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def numerics_now(engine: str, accelerator: str) -> Numerics:
+    """Those of a run in this process, as its threads are set now.
+
+    numba counts with the fast engine only: the compiled kernels of single operators give the bits of their plain
+    definitions.
+    """
+    device = device_of(accelerator)
+    return {
+        "engine": engine,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "device": f"cuda ({torch.cuda.get_device_name(0)})" if device == "cuda" else device,
+        "torch": str(torch.__version__),
+        "numba": version("numba") if engine == "fast" else None,
+    }
+
+
+def differences(before: Numerics, now: Numerics) -> str:
+    """`threads 1 → 2, engine fast → plain`; empty if they are equal."""
+    names = [name for name in before | now if before.get(name) != now.get(name)]
+    return ", ".join(f"{name} {before.get(name)} → {now.get(name)}" for name in names)
