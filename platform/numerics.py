@@ -18,8 +18,8 @@ def device_of(accelerator: str) -> str:
 def numerics_now(engine: str, accelerator: str) -> Numerics:
     """Those of a run in this process, as its threads are set now.
 
-    numba counts with the fast engine only: the compiled kernels of single operators give the bits of their plain
-    definitions.
+    numba and scipy count with the fast engine only: the compiled kernels of single operators give the bits of their
+    plain definitions.
     """
     device = device_of(accelerator)
     return {
@@ -29,6 +29,7 @@ def numerics_now(engine: str, accelerator: str) -> Numerics:
         "device": f"cuda ({torch.cuda.get_device_name(0)})" if device == "cuda" else device,
         "torch": str(torch.__version__),
         "numba": version("numba") if engine == "fast" else None,
+        "scipy": version("scipy") if engine == "fast" else None,  # whose BLAS makes the engine's products
     }
 
 

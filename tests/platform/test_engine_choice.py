@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
 
 from permlab.platform.config import RunSettings
 from permlab.platform.epoch_bar import EpochBar
 from permlab.platform.errors import ConfigError
 from permlab.platform.settings import read_settings
 from permlab.platform.trial import Trial
+from permlab.readouts.kernels import GaussianKernels
+from permlab.readouts.pooling import Sum
+from permlab.tasks.objectives import BinaryClassification
 
 DATA = "dataset=synthetic,graphs=60,max_nodes=8,task=classification"
 HAS_ENGINE = importlib.util.find_spec("numba") is not None
@@ -105,6 +109,57 @@ def test_a_hook_of_the_users_is_called(cell) -> None:
     trial.task.model.readout.register_forward_hook(lambda *args: calls.append(1))
     result = trial.run()
     assert result.engine["name"] == "plain" and "hook" in result.engine["reason"] and calls
+
+
+class DoubleSum(Sum):
+    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
+        return 2 * super().pool(x, ptr)
+
+
+class SquaredKernels(GaussianKernels):
+    def features(self, x: Tensor) -> Tensor:
+        return super().features(x).square()
+
+
+class AbsoluteError(BinaryClassification):
+    def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return (predictions - y).abs().mean()
+
+
+def own_readout(kind: type) -> Callable[[Trial], None]:
+    def change(trial: Trial) -> None:
+        trial.task.model.readout.__class__ = kind
+
+    return change
+
+
+def own_loss(trial: Trial) -> None:
+    trial.task.objective = AbsoluteError()
+
+
+@pytest.mark.parametrize(
+    ("words", "change"),
+    [
+        (["method=sum"], own_readout(DoubleSum)),
+        (["method=kernels"], own_readout(SquaredKernels)),
+        (["method=sum"], own_loss),
+    ],
+    ids=["a readout that overrides pool", "kernels that override features", "a loss"],
+)
+def test_what_the_user_overrides_is_what_is_trained(cell, tmp_path: Path, words: list[str], change) -> None:
+    """With auto the same bits as with plain, and others than without the change."""
+
+    def weights(number: int, *more: str, changed: bool = True) -> Tensor:
+        trial = cell(*words, *more, f"runs={tmp_path / str(number)}")
+        if changed:
+            change(trial)
+        result = trial.run()
+        assert result.engine["name"] == "plain"
+        return torch.cat([weight.flatten().float() for weight in result.weights.values()])
+
+    auto, plain = weights(1), weights(2, "train.engine=plain")
+    assert torch.equal(auto, plain)
+    assert not torch.equal(plain, weights(3, "train.engine=plain", changed=False))
 
 
 @needs_engine

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from permlab.readouts import segment_sort as operators
@@ -21,6 +21,7 @@ def batch(sizes: list[int], k: int, dtype: torch.dtype, ties: bool, seed: int = 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("ties", [True, False])
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8),
     k=st.sampled_from([1, 2, 8, 11]),
