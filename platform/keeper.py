@@ -138,7 +138,9 @@ class Keeper(pl.Callback):
 
     def _stop(self) -> None:
         where = f"epoch {self.state.epoch + 1}, batch {self.state.batch + 1}"
-        raise RunStopped(f"stopped before {where}; the same command resumes from {self.path}", self.stop_signal())
+        kept = self.path is not None and self.path.exists()
+        then = f"the same command resumes from {self.path}" if kept else "nothing of it was saved"
+        raise RunStopped(f"stopped before {where}; {then}", self.stop_signal())
 
 
 def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -62,9 +62,11 @@ class FinishedRun:
         task = GraphTask(self.model, OBJECTIVES[facts["task"]](), ("train",))
         everything = torch.arange(len(store)).numpy()
         data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
+        train = self.settings.train.model_copy(update={"precision": 32})  # evaluation has its own, on any machine
+        anywhere = self.settings.model_copy(update={"accelerator": "auto", "train": train})
         with process_for_runs(self.settings.threads):
             register_kernels()
-            make_trainer(self.settings, []).validate(task, datamodule=data, verbose=False)
+            make_trainer(anywhere, []).validate(task, datamodule=data, verbose=False)
         return store, task.outputs["train"], task.measured["train"]
 
 

@@ -121,18 +121,19 @@ class Trial:
         settings, data, train = self.settings, self.data, self.settings.train
         checkpoint = None if settings.temporary else self.folder / "checkpoint.pt"
         state = load_state(checkpoint, self.key) if checkpoint else RunState(self.key)
-        if state.model:
-            self.task.model.load_state_dict(state.model)
         keeper = Keeper(state, checkpoint, train, on_epoch, stop_signal)
         profiler = SimpleProfiler() if train.profile else None
         trainer = make_trainer(settings, [keeper, *callbacks], profiler)
-        engine = choose_engine(settings, self.task, data, [keeper, *callbacks])
+        engine = choose_engine(settings, self.task, data, trainer.callbacks)  # type: ignore[attr-defined]
         try:
+            if state.model:  # after the choice, which is then the same at every start
+                self.task.model.load_state_dict(state.model)
             _take_part(state, numerics_now(engine.name, settings.accelerator), settings.name)
             on_start(engine.facts, state.numerics)
             self._fit(trainer, engine.task, keeper)
         finally:
             engine.release()
+        self.task.measured, self.task.outputs = engine.task.measured, engine.task.outputs
         if profiler:
             err.print(profiler.summary(), markup=False)
         return Result(
@@ -143,13 +144,13 @@ class Trial:
             len(state.history),
             self.key,
             state.seconds,
-            engine.task.measured,
+            self.task.measured,
             engine.facts,
             state.numerics,
             state.best_epoch,
             sum(parameter.numel() for parameter in self.task.parameters()),
             state.history,
-            engine.task.outputs,
+            self.task.outputs,
             self.task.model.state_dict(),
         )
 
@@ -210,13 +211,9 @@ def recipe_of(settings: RunSettings) -> Recipe:
 
 def resume(trainer: pl.Trainer, data: GraphData, state: RunState) -> None:
     """Let Lightning count from where the run stands: epochs, batches of this epoch, optimiser steps."""
-    data.resume_at, batches = (state.epoch, state.batch), 0
-    if state.batch:
-        data.last_epoch = state.epoch  # until Lightning says which epoch it is
-        loader: Any = data.train_dataloader()
-        batches = len(loader) - sum(1 for _ in loader)
-        data.last_epoch = None
-    set_counters(trainer, state.epoch, batches, state.epoch * data.train_steps + state.batch)
+    data.resume_at, data.last_epoch = (state.epoch, state.batch), None
+    loader: Any = data.train_dataloader()
+    set_counters(trainer, state.epoch, loader.left_out, state.epoch * data.train_steps + state.batch)
 
 
 def _take_part(state: RunState, numerics: Numerics, name: str) -> None:

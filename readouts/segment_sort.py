@@ -1,7 +1,7 @@
 """Sorting within the graphs of a flat batch, as PyTorch operators: `torch.ops.permlab.*`.
 
 Each operator has a plain definition, which runs on any device, and a fake kernel: shapes for `torch.compile`.
-An accelerator may register a kernel of its own for a device; values and orders must be the same to the last bit.
+An accelerator may register a kernel of its own for a device; for finite values it must give the same bits.
 """
 
 from typing import Any

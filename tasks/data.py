@@ -29,6 +29,11 @@ class TrainLoader:
     def __len__(self) -> int:
         return self.data.train_steps
 
+    @property
+    def left_out(self) -> int:
+        """Batches of the epoch that is resumed."""
+        return self.data.resume_at[1]
+
     def __iter__(self) -> Iterator[GraphBatch]:
         for step, graphs, copies in self.data.train_plan():
             yield self.data.train_batch(graphs, copies, step)

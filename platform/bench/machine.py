@@ -5,7 +5,6 @@ import platform
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 PACKAGES = ("torch", "torch-geometric", "pytorch-lightning", "numpy")
@@ -43,6 +42,8 @@ def _best(action: Any, seconds: float) -> float:
 
 def facts(threads: int = 1) -> dict[str, Any]:
     """Machine, versions and date: what a figure means nothing without."""
+    from permlab.platform.numerics import cpu_name
+
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu_name(),
@@ -51,13 +52,6 @@ def facts(threads: int = 1) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2),  # of all that runs here: above 1, the figures are those of a busy machine
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
     }
-
-
-def cpu_name() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def caption(machine: dict[str, Any]) -> str:

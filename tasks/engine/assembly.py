@@ -3,6 +3,7 @@
 import numpy as np
 
 from permlab.tasks.engine.compiled import compiled
+from permlab.tasks.engine.padding import copy
 
 _LINE = 64  # bytes
 
@@ -23,12 +24,6 @@ def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries:
         node[b + 1] = node[b] + last - first
         entry[b + 1] = entry[b] + a_ptr[last] - a_ptr[first]
     return node, entry
-
-
-@compiled
-def _copy(source: np.ndarray, target: np.ndarray) -> None:
-    for i in range(len(source)):  # of two slices: vectorised, as neither wraps around
-        target[i] = source[i]
 
 
 @compiled
@@ -59,7 +54,7 @@ def features(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray, rows: np
     target = x.reshape(-1)
     for b in range(len(graphs)):
         first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
-        _copy(flat[first * r : last * r], target[ptr[b] * r : ptr[b + 1] * r])
+        copy(flat[first * r : last * r], target[ptr[b] * r : ptr[b + 1] * r])
     return x
 
 
@@ -80,7 +75,7 @@ def assemble(
     for b in range(len(graphs)):
         first, last = node_ptr[graphs[b]], node_ptr[graphs[b] + 1]
         here, there, begin = slice(entry_ptr[b], entry_ptr[b + 1]), slice(a_ptr[first], a_ptr[last]), a_ptr[first]
-        _copy(a_value[there], value[here])
+        copy(a_value[there], value[here])
         damaged |= _copy_moved(a_column[there], ptr[b], column[here], 0, last - first - 1)
         rows = bound[ptr[b] : ptr[b + 1]]
         damaged |= _copy_moved(a_ptr[first:last], entry_ptr[b] - begin, rows, begin, a_ptr[last])

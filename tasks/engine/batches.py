@@ -1,5 +1,7 @@
 """A training batch as the engine takes it: flat NumPy arrays, put together by compiled loops."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +56,7 @@ class EngineBatch(NamedTuple):
 
 
 class Batches:
-    """Makes the batches of a GraphData. `layers` is the number of graph convolutions, 0 to do without colours."""
+    """Makes the batches of a GraphData for so many graph convolutions; what is damaged in its store is told."""
 
     def __init__(self, data: GraphData, layers: int, coloured: bool) -> None:
         self.data, self.store, self.layers = data, data.store, layers
@@ -62,10 +64,22 @@ class Batches:
         self.flat = (store.node_ptr, store.a_ptr, store.a_column, store.a_value)
         self.colours: Colours | None = None
         if coloured and layers > 2:
-            self.colours = colours_of(data.split.train, store.az, *self.flat)
+            with self._intact():
+                self.colours = colours_of(data.split.train, store.az, *self.flat)
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError:
+            raise self.store.damaged() from None
 
     def make(self, graphs: np.ndarray, copies: np.ndarray) -> EngineBatch:
         """The graphs at these positions, each in the order of its copy."""
+        with self._intact():
+            return self._make(graphs, copies)
+
+    def _make(self, graphs: np.ndarray, copies: np.ndarray) -> EngineBatch:
         store, colours = self.store, self.colours
         ptr, entry_ptr = bounds(graphs, store.node_ptr, store.a_ptr, len(store.a_column))
         if self.data.permutations or colours is not None:  # whole graphs, copied in a row, are read ahead anyway

@@ -38,6 +38,7 @@ def colours_of(
 
     No other graph is looked at. Bounds and columns that lie outside of the arrays raise ValueError.
     """
+    graphs = np.unique(graphs)  # entries are kept once
     most = int(SHARE * check(graphs, node_ptr, a_ptr, a_column))
     first, example = _row_colours(graphs, node_ptr, az.view(np.int32), MOST)
     if not len(example):

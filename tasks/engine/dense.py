@@ -154,18 +154,6 @@ def linear_back(
 
 
 @compiled
-def spread(sums: np.ndarray, ptr: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    """The gradient of weighted sums over the rows of every graph: weight_i · sums_b; without weights, sums_b."""
-    for b in range(len(sums)):
-        source = sums[b]
-        for i in range(ptr[b], ptr[b + 1]):
-            row = out[i]
-            weight = weights[i] if len(weights) else _ONE
-            for c in range(len(source)):
-                row[c] = weight * source[c]
-
-
-@compiled
 def cross_entropy(logits: np.ndarray, y: np.ndarray, grad: np.ndarray) -> float:
     """−Σ (y log s + (1 − y) log(1 − s)) / G, s = 1/(1 + e^−z): max(z, 0) − z y + log(1 + e^−|z|); and its gradient."""
     total = 0.0

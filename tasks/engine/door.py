@@ -14,7 +14,7 @@ from torch.func import functional_call
 from torch.optim import optimizer as torch_optimizer
 
 from permlab.datasets.store import GraphStore
-from permlab.tasks.data import GraphData
+from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.engine.dense import KINDS
 from permlab.tasks.engine.fast_task import FastTask
 from permlab.tasks.engine.pools import POOLS
@@ -41,7 +41,12 @@ def open_engine(task: GraphTask, data: GraphData, without: tuple[str, ...] = ())
     if reason := unknown(task, data):
         return Refusal(reason)
     stepper = Stepper(task, data, without)
-    if reason := mismatch(task, data, stepper):
+    try:
+        reason = mismatch(task, data, stepper)
+    except BaseException:
+        stepper.release()
+        raise
+    if reason:
         stepper.release()
         return Refusal(reason)
     return FastTask(task, stepper)
@@ -72,12 +77,12 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
             exact += [("layer of the head", head.first, (nn.Linear, RaggedLinear))]
     for name, part, kinds in exact:
         if type(part) not in kinds:
-            return f"the {name} is a {type(part).__name__}, which the engine does not know"
-    return _customised(task) or _unfit(task, data)
+            return f"the engine does not know the {name} {type(part).__name__}"
+    return _customised(task, data) or _unfit(task, data)
 
 
-def _customised(task: GraphTask) -> str | None:
-    """Hooks, or methods replaced on an object: the engine would never call them."""
+def _customised(task: GraphTask, data: GraphData) -> str | None:
+    """Hooks, or methods replaced on an object: the engine would never call them. Hooks are private to torch (2.13)."""
     if nn.modules.module._has_any_global_hook():
         return "there are hooks on all modules"
     if torch_optimizer._global_optimizer_pre_hooks or torch_optimizer._global_optimizer_post_hooks:
@@ -86,7 +91,7 @@ def _customised(task: GraphTask) -> str | None:
         hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
         if any(hooks):
             return f"there is a hook on {name or 'the task'}"
-    for owner in (*task.modules(), task.objective):
+    for owner in (*task.modules(), task.objective, data, data.store):
         for name, value in vars(owner).items():
             if callable(value) and not isinstance(value, nn.Module) and callable(getattr(type(owner), name, None)):
                 return f"{type(owner).__name__}.{name} was replaced"
@@ -107,6 +112,14 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
         return "the engine takes data on the CPU with one target per graph"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
+    if task.recipe.scheduler != "none":
+        return f"the scheduler {task.recipe.scheduler} moves the learning rate"
+    if data.train_loader is not TrainLoader:
+        return "the data has a training loader of its own"
+    head: Any = task.model.head
+    largest = int(np.diff(data.store.node_ptr)[data.split.train].max(initial=0))
+    if head.takes_rows and largest > head.first.max_nodes:
+        return f"a graph has {largest} nodes, but the readout was built for {head.first.max_nodes}"
     return None
 
 
@@ -119,11 +132,11 @@ def mismatch(task: GraphTask, data: GraphData, stepper: Stepper) -> str | None:
     step, graphs, copies = next(data.train_plan())
     with torch.random.fork_rng(devices=[]):
         task.seed_noise(step)
-        loss = stepper.loss_and_gradients(graphs, copies)
-        task.seed_noise(step)
-        exact_loss, exact = by_autograd(task, data, graphs, copies, torch.float64)
+        exact_loss, exact = by_autograd(task, data, graphs, copies, torch.float64)  # first: it checks what it is given
         task.seed_noise(step)
         _, rounded = by_autograd(task, data, graphs, copies, torch.float32)
+        task.seed_noise(step)
+        loss = stepper.loss_and_gradients(graphs, copies)
     if not abs(loss - exact_loss) <= TOLERANCE * abs(exact_loss) + 1e-6:
         return f"its loss of the first batch is {loss:.6g} instead of {exact_loss:.6g}"
     whole = sum(float(each.square().sum()) for each in exact.values()) ** 0.5

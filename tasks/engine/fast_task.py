@@ -26,6 +26,8 @@ class Call:
 class CallLoader:
     """The training batches of a GraphData, as calls. Where an epoch is resumed, what was done is missing in them."""
 
+    left_out = 0  # calls: they are all there, some of them empty
+
     def __init__(self, data: GraphData, steps: int) -> None:
         self.data, self.steps = data, steps
 
@@ -52,6 +54,12 @@ class FastTask(GraphTask):
         """For `data.train_loader`."""
         return CallLoader(data, 1 if "calls" in self._stepper.without else STEPS)
 
+    def on_fit_start(self) -> None:
+        """What Lightning would do to single steps, or to the parameters' memory, cannot be had here."""
+        trainer = self.trainer
+        if trainer.precision != "32-true" or trainer.limit_train_batches != 1.0 or trainer.max_steps != -1:
+            raise ValueError("the engine trains whole epochs in single precision; train the GraphTask itself instead")
+
     def training_step(self, call: Call, batch_idx: int) -> None:  # type: ignore[override]
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         with self._blas.limit(limits=1):  # products come in small blocks: to share those out takes longer
@@ -69,3 +77,4 @@ class FastTask(GraphTask):
     def release(self) -> None:
         """The model's parameters get memory of their own again."""
         self._stepper.release()
+        del self._stepper  # its arrays are nobody's now

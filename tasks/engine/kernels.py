@@ -1,4 +1,4 @@
-"""Compiled CPU kernels for the operators of `readouts/segment_sort.py`: the same values and orders, to the last bit.
+"""Compiled CPU kernels for the operators of `readouts/segment_sort.py`: for finite values the same bits.
 
 They serve the readouts wherever they are used, in somebody's own PyG model too, once `register()` was called.
 """
@@ -29,21 +29,32 @@ def register() -> None:
     lexicographic_order.register_kernel("cpu")(_lexicographic_order)
 
 
+def _bounds(x: Tensor, ptr: Tensor) -> np.ndarray:
+    """ptr as an array; the loops trust it."""
+    bounds = ptr.contiguous().numpy()
+    if bounds[0] != 0 or bounds[-1] != len(x) or (np.diff(bounds) < 0).any():
+        raise IndexError(f"ptr must ascend from 0 to {len(x)}, the number of rows")
+    return bounds
+
+
 def _segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
     values = np.ascontiguousarray(x.detach().numpy()) if x.dtype in (torch.float32, torch.float64) else None
     if values is None or not x.numel():
         return plain_segment_sort(x, ptr)
-    out, rows = sort_descending(values, ptr.numpy())
+    out, rows = sort_descending(values, _bounds(x, ptr))
     return torch.from_numpy(out), torch.from_numpy(rows)
 
 
 def _segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
     if values.dtype not in (torch.float32, torch.float64):
         return plain_segment_unsort(values, rows)
-    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), rows.contiguous().numpy()))
+    places = rows.contiguous().numpy()
+    if places.size and not 0 <= places.min() <= places.max() < len(values):
+        raise IndexError(f"rows must be from 0 to {len(values) - 1}")
+    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), places))
 
 
 def _lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     if x.dtype not in (torch.float32, torch.float64) or not x.numel():
         return plain_lexicographic_order(x, ptr)
-    return torch.from_numpy(lexicographic(np.ascontiguousarray(x.detach().numpy()), ptr.numpy()))
+    return torch.from_numpy(lexicographic(np.ascontiguousarray(x.detach().numpy()), _bounds(x, ptr)))

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from permlab.tasks.engine.compiled import compiled
+from permlab.tasks.engine.room import aligned
 
 _LINE = 16  # floats: every parameter begins at a cache line
 
@@ -24,7 +25,8 @@ class FlatParameters:
         self.slices = [
             slice(int(end), int(end) + each.numel()) for end, each in zip([0, *ends], parameters, strict=False)
         ]
-        self.values, self.gradients = np.zeros((2, int(ends[-1])), dtype=np.float32)
+        self.values, self.gradients = (aligned(int(ends[-1])) for _ in range(2))
+        self.values[:], self.gradients[:] = 0, 0
         for parameter, view in zip(parameters, self.views(self.values), strict=True):
             view[...] = parameter.detach().numpy()
             parameter.data = torch.from_numpy(view)
@@ -86,7 +88,8 @@ class FlatOptimiser:
 
     def __init__(self, optimizer: torch.optim.Optimizer, flat: FlatParameters) -> None:
         self.optimizer, self.flat, self.count = optimizer, flat, 0
-        self.mean, self.square = np.zeros((2, len(flat.values)), dtype=np.float32)
+        self.mean, self.square = (aligned(len(flat.values)) for _ in range(2))
+        self.mean[:], self.square[:] = 0, 0
         if not isinstance(optimizer, torch.optim.SGD):
             self._adopt()
 

@@ -7,6 +7,13 @@ import numpy as np
 _LINE = 16  # floats: everything begins at a cache line
 
 
+def aligned(count: int) -> np.ndarray:
+    """So many float32, uninitialised, that begin at a cache line."""
+    memory = np.empty(count + _LINE, dtype=np.float32)
+    first = -(memory.ctypes.data // memory.itemsize) % _LINE
+    return memory[first : first + count]
+
+
 class Room:
     """`take` arrays during a step; `clear` before the next one, when none of them is in use any more."""
 
@@ -23,5 +30,5 @@ class Room:
 
     def clear(self) -> None:
         if self._used > len(self._memory):
-            self._memory = np.empty(self._used + self._used // 4, dtype=np.float32)
+            self._memory = aligned(self._used + self._used // 4)
         self._used = 0

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from permlab.datasets.manifest import CacheBroken
 from permlab.datasets.store import GraphStore
+from permlab.readouts.catalogue import build
 from permlab.readouts.kernels import GaussianKernels
 from permlab.readouts.names import PAPER_METHODS
 from permlab.readouts.pooling import Sum
 from permlab.tasks.engine import door
 from permlab.tasks.engine.door import FastTask, Refusal, open_engine
 from permlab.tasks.objectives import BinaryClassification
-from permlab.tasks.task import GraphTask
+from permlab.tasks.task import GraphTask, Recipe
 from tests.tasks.engine.making import make_data, make_task
 
 
@@ -98,6 +100,35 @@ def test_it_knows_no_task_of_ones_own(store: GraphStore) -> None:
     made = make_task(store)
     answer = open_engine(OwnTask(made.model, made.objective), make_data(store))
     assert isinstance(answer, Refusal) and "OwnTask" in answer.reason
+
+
+def test_it_refuses_a_scheduler(store: GraphStore) -> None:
+    answer = open_engine(make_task(store, recipe=Recipe(scheduler="cosine")), make_data(store))
+    assert isinstance(answer, Refusal) and "cosine" in answer.reason
+
+
+def test_it_refuses_a_loader_of_ones_own(store: GraphStore) -> None:
+    data = make_data(store)
+    data.train_loader = lambda data: []
+    assert isinstance(open_engine(make_task(store), data), Refusal)
+    data = make_data(store)
+    data.train_batch = lambda *given: None
+    answer = open_engine(make_task(store), data)
+    assert isinstance(answer, Refusal) and "train_batch was replaced" in answer.reason
+
+
+def test_graphs_beyond_the_readouts_largest_are_left_to_the_definition(store: GraphStore) -> None:
+    readout = build("ordering", 5, store.manifest.max_nodes - 1)
+    answer = open_engine(make_task(store, readout), make_data(store))
+    assert isinstance(answer, Refusal) and "nodes" in answer.reason
+
+
+def test_damaged_data_is_told_as_by_the_store(store: GraphStore) -> None:
+    broken = GraphStore(store.folder, store.manifest)
+    broken.a_column = store.a_column.copy()
+    broken.a_column[:] = -1
+    with pytest.raises(CacheBroken, match="rebuild it with"):
+        open_engine(make_task(store), make_data(broken))
 
 
 def test_hooks_on_all_modules_are_honoured(store: GraphStore) -> None:

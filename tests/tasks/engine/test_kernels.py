@@ -37,8 +37,10 @@ def test_equal_to_the_last_bit(ties: bool, dtype: torch.dtype, sizes: list[int],
     assert torch.equal(operators.lexicographic_order(x, ptr), operators.plain_lexicographic_order(x, ptr))
 
 
-def test_a_giant_among_small_ones() -> None:
-    x, ptr = batch([3, GIANT + 50, 7], 3, torch.float32, ties=True)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [1, 3, 11])
+def test_a_giant_among_small_ones(k: int, dtype: torch.dtype) -> None:
+    x, ptr = batch([3, GIANT + 50, 7], k, dtype, ties=True)
     for mine, plain in zip(operators.segment_sort(x, ptr), operators.plain_segment_sort(x, ptr), strict=True):
         assert torch.equal(mine, plain)
 
@@ -59,3 +61,13 @@ def test_what_is_not_contiguous() -> None:
             operators.segment_sort(strided, ptr), operators.plain_segment_sort(strided, ptr), strict=True
         ):
             assert torch.equal(mine, plain)
+
+
+def test_bounds_that_do_not_fit_are_refused_before_they_are_followed() -> None:
+    x = torch.randn(10, 9)
+    for ptr in ([0, 100, 10], [0, 9], [1, 10]):
+        for operator in (operators.segment_sort, operators.lexicographic_order):
+            with pytest.raises(IndexError, match="from 0 to 10"):
+                operator(x, torch.tensor(ptr))
+    with pytest.raises(IndexError, match="from 0 to 9"):
+        operators.segment_unsort(x, torch.full((10, 9), 10, dtype=torch.int32))
