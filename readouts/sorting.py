@@ -50,10 +50,12 @@ class Ordering(RowReadout):
         self.in_channels, self.max_nodes = in_channels, max_nodes
         self.register_buffer("key", checked.clone())
         self.row_channels = checked.size(1)
+        self.appends_sum = key is None  # X [I | 1] is X and its row sums: no product needed
         self.out_channels = max_nodes * self.row_channels
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return sort_rows(x @ self.key.to(x.dtype), ptr)
+        columns = torch.cat([x, x.sum(1, keepdim=True)], dim=1) if self.appends_sum else x @ self.key.to(x.dtype)
+        return sort_rows(columns, ptr)
 
 
 class ReducedOrdering(Readout):
