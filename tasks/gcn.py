@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
 from permlab.tasks.activations import activation_of
+from permlab.tasks.dropout import Dropout
 
 
 class GCN(nn.Module):
@@ -34,7 +35,7 @@ class GCN(nn.Module):
         for weight in self.weights:
             nn.init.xavier_uniform_(weight)  # as PyG's GCNConv
         self.activation, self.last_activation = activation_of(activation), activation_of(last_activation)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         first, *rest = zip(self.weights, self.biases, strict=True)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.base import Readout, gives_rows
 from permlab.tasks.activations import activation_of
+from permlab.tasks.dropout import Dropout
 from permlab.tasks.ragged import RaggedLinear
 
 
@@ -28,7 +29,7 @@ class Head(nn.Module):
         )
         self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
         self.last = nn.Linear(hidden, 1)
-        self.activation, self.dropout = activation_of(activation), nn.Dropout(dropout)
+        self.activation, self.dropout = activation_of(activation), Dropout(dropout)
 
     def forward(self, pooled: Tensor, batch: GraphBatch) -> Tensor:
         z = self.first(pooled, batch.sizes) if self.takes_rows else self.first(pooled)

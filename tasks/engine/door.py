@@ -15,6 +15,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from permlab.datasets.store import GraphStore
 from permlab.tasks.data import GraphData, TrainLoader
+from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.dense import KINDS
 from permlab.tasks.engine.fast_task import FastTask
 from permlab.tasks.engine.pools import POOLS
@@ -72,7 +73,7 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
         if type(model.backbone) is GCN and type(head) is Head:
             activations = (model.backbone.activation, model.backbone.last_activation, head.activation)
             exact += [("activation", each, tuple(getattr(nn, name) for name in KINDS)) for each in activations]
-            exact += [("dropout", each, (nn.Dropout,)) for each in (model.backbone.dropout, head.dropout)]
+            exact += [("dropout", each, (Dropout,)) for each in (model.backbone.dropout, head.dropout)]
             exact += [("layer of the head", each, (nn.Linear,)) for each in (*head.inner, head.last)]
             exact += [("layer of the head", head.first, (nn.Linear, RaggedLinear))]
     for name, part, kinds in exact:

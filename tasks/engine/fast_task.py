@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from threadpoolctl import ThreadpoolController
 
 from permlab.tasks.data import GraphData
+from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.stepper import Stepper
 from permlab.tasks.task import GraphTask
 
@@ -48,7 +48,7 @@ class FastTask(GraphTask):
         super().__init__(task.model, task.objective, task.splits, task.recipe)
         self.automatic_optimization = False
         self._stepper, self._blas = stepper, ThreadpoolController().select(user_api="blas")
-        self._noisy = any(isinstance(part, torch.nn.Dropout) and part.p for part in task.modules())
+        self._noisy = any(isinstance(part, Dropout) and part.p for part in task.modules())
 
     def loader(self, data: GraphData) -> CallLoader:
         """For `data.train_loader`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
+from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.batches import EngineBatch
 from permlab.tasks.engine.dense import (
     KINDS,
@@ -33,17 +33,14 @@ NO_MASK = NOWHERE = np.empty((0, 1), dtype=np.float32)
 BLOCKS = ((3, 32, 1.5, 4), (float("inf"), 12, 1.15, 3))  # channels of a row, first block, growth, shortest growth
 
 
-class Dropout:
-    """The masks that `nn.Dropout` would draw now, from torch's own generator."""
+class Masks:
+    """The masks that a Dropout would draw now."""
 
-    def __init__(self, module: nn.Dropout) -> None:
-        self.p, self.keep = module.p, 1 - module.p
+    def __init__(self, dropout: Dropout) -> None:
+        self.dropout, self.keep = dropout, 1 - dropout.p
 
     def mask(self, rows: int, columns: int) -> np.ndarray:
-        """0 or 1/keep, [rows, columns]."""
-        if not self.p:
-            return NO_MASK
-        return torch.empty(rows, columns).bernoulli_(self.keep).div_(self.keep).numpy()
+        return self.dropout.mask(rows, columns).numpy() if self.dropout.p else NO_MASK
 
 
 class Convolutions:
@@ -56,7 +53,7 @@ class Convolutions:
         layers = len(gcn.weights)
         self.kinds = [last if i + 1 == layers else inner for i in range(count)]
         self.dropped = [i + 1 < layers for i in range(count)]
-        self.dropout, self.room = Dropout(gcn.dropout), room
+        self.dropout, self.room = Masks(gcn.dropout), room
         self.saved: list[Any] = []
 
     def forward(self, batch: EngineBatch) -> np.ndarray:
@@ -160,7 +157,7 @@ class DenseHead:
         dense: list[Any] = [head.first, *head.inner, head.last]
         self.ragged = RaggedLayer(head, flat, room, whole) if head.takes_rows else None
         self.weights = [(flat.of(layer.weight), flat.of(layer.bias)) for layer in dense]
-        self.kind, self.dropout, self.room = KINDS[type(head.activation).__name__], Dropout(head.dropout), room
+        self.kind, self.dropout, self.room = KINDS[type(head.activation).__name__], Masks(head.dropout), room
         self.saved: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def forward(self, z: np.ndarray, batch: EngineBatch) -> np.ndarray:

@@ -29,6 +29,7 @@ from permlab.platform.config import ModelSettings, RunSettings
 from permlab.platform.trial import Trial
 from permlab.readouts.names import PAPER_METHODS
 from permlab.readouts.segments import flat_padded, segment_ids
+from permlab.tasks.dropout import Dropout
 from permlab.tasks.pyg import to_pyg
 
 CLASSES = "synthetic,graphs=90,max_nodes=8,task=classification"
@@ -45,6 +46,7 @@ def both(method: str, dataset: str = CLASSES, **model: Any) -> tuple[Trial, Plai
 
 def both_losses(trial: Trial, plain: PlainModel) -> tuple[torch.Tensor, torch.Tensor]:
     """Of the same graphs, and of the same masks where there is dropout."""
+    plain.dropout = Dropout(plain.dropout.p)  # PyTorch's draws others
     graphs = trial.data.split.train[:32]
     batch = trial.store.batch(graphs)
     torch.manual_seed(0)
