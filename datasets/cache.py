@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from permlab.datasets.catalogue import DatasetName, parse_name
+from permlab.datasets.checked import checked_manifest, compare
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import (
     FILE_NAME,
@@ -25,7 +25,6 @@ from permlab.datasets.manifest import (
     Manifest,
     dataset_digest,
     read_manifest,
-    rebuild_hint,
 )
 from permlab.datasets.molecules import GUARD
 from permlab.datasets.remote import RemoteFolder, remote_address
@@ -69,7 +68,7 @@ def build(
                 built = _current(name, folder)
             if not built:
                 built = _build(name, folder, progress, download)
-            if remote and remote.digest() != built.digest:
+            if remote and (force or remote.digest(name.text) != built.digest):
                 remote.upload(folder, built, download)
             return built
     except OSError as error:
@@ -99,11 +98,22 @@ def fetch(name: DatasetName) -> Path:
     return folder
 
 
-def ensure(text: str, **options: Any) -> None:
-    """Build the data set if it is missing, or if its source is quick to look at and has changed."""
+def ensure(text: str) -> None:
+    """Build the data set if it is missing or damaged, or if its source is quick to look at and has changed."""
+    if parse_name(text).source.quick_digest or missing(text):
+        build(text)
+
+
+def missing(text: str, progress: Progress = _silent) -> str:
+    """Why the data set has to be built before it can be used; empty if it is there, and whole."""
     name = parse_name(text)
-    if name.source.quick_digest or not (folder_of(name) / FILE_NAME).exists():
-        build(text, **options)
+    try:
+        checked_manifest(folder_of(name), name.text, progress)
+    except CacheMissing:
+        return f"{name.text} is not built"
+    except CacheBroken as broken:
+        return broken.what
+    return ""
 
 
 def locked(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
@@ -118,7 +128,7 @@ def locked(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
 def _current(name: DatasetName, folder: Path) -> Manifest | None:
     """The manifest if the cache is whole and still what the source would give."""
     try:
-        manifest = read_manifest(folder, name.text)
+        manifest = checked_manifest(folder, name.text)
     except (CacheMissing, CacheBroken):
         return None
     try:
@@ -189,11 +199,5 @@ def verify(text: str, progress: Progress = _silent) -> Manifest:
     name = parse_name(text)
     folder = fetch(name)
     manifest = read_manifest(folder, name.text)
-    total = sum(entry.bytes for entry in manifest.files)
-    done = 0
-    for entry in manifest.files:
-        if file_digest(folder / entry.file) != entry.sha256:
-            raise CacheBroken(f"{folder / entry.file} does not match its digest; {rebuild_hint(name.text)}")
-        done += entry.bytes
-        progress(done, total)
+    compare(folder, manifest, {}, progress)
     return manifest

@@ -13,6 +13,7 @@ from permlab.datasets.sources.synthetic import Synthetic
 from permlab.datasets.sources.table import Table
 from permlab.datasets.sources.tu import TU, ProteinsFull
 
+LONGEST = 400  # characters of a name; MLflow takes 500
 SOURCES: dict[str, type[Source]] = {
     "qm9": QM9,
     "proteins_full": ProteinsFull,
@@ -41,6 +42,8 @@ class DatasetName:
 
 def parse_name(text: str) -> DatasetName:
     """Read `KIND[:ARGUMENT][,key=value…]`; parameters may come in any order."""
+    if len(text) > LONGEST:
+        raise DatasetNameError(f"a data set's name has at most {LONGEST} characters, not {len(text)}: {text[:40]}…")
     head, *pairs = re.split(r",(?=[A-Za-z_]+=)", text.strip())
     kind, _, argument = head.partition(":")
     if kind not in SOURCES:

@@ -13,6 +13,8 @@ from urllib.request import urlopen
 from permlab.datasets.errors import DataError
 
 MAX_BYTES = 4 << 30  # of a download, and of what a zip unpacks to
+MAX_RATIO = 100  # of what a zip unpacks to and itself; tables of numbers have about 5
+SMALL = 10 << 20  # what a zip may unpack to in any case
 BLOCK = 1 << 20
 
 
@@ -42,25 +44,28 @@ def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], m
         part.unlink(missing_ok=True)
 
 
-def unzip(archive: Path, folder: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Unpack the files of `archive` flat into `folder`; refuse a path that escapes, and a zip bomb."""
+def unzip(archive: Path, folder: Path, wanted: set[str], max_bytes: int = MAX_BYTES) -> None:
+    """Unpack the wanted files of `archive` flat into `folder`; refuse a path that escapes, and a zip bomb."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with zipfile.ZipFile(archive) as source:
-            members = [member for member in source.infolist() if not member.is_dir()]
-            for member in members:
+            files = {}
+            for member in source.infolist():
                 path = PurePosixPath(member.filename.replace("\\", "/"))
                 if path.is_absolute() or ".." in path.parts:
                     raise DataError(f"{archive} is refused: its member {member.filename!r} points out of the archive")
-            size = sum(member.file_size for member in members)
+                if path.name in wanted:
+                    files[path.name] = member
+            size = sum(member.file_size for member in files.values())
             if size > max_bytes:
                 raise DataError(f"{archive} is refused: it unpacks to {size / 2**20:,.0f} MiB, over the limit")
-            for member in members:
+            if size > max(MAX_RATIO * archive.stat().st_size, SMALL):
+                raise DataError(
+                    f"{archive} is refused: it unpacks to more than {MAX_RATIO} times its size, as no data set does"
+                )
+            for name, member in files.items():
                 # ZipFile stops at the size that the directory states, so a lying member cannot grow past it.
-                with (
-                    source.open(member) as reader,
-                    (folder / PurePosixPath(member.filename).name).open("wb") as file,
-                ):
+                with source.open(member) as reader, (folder / name).open("wb") as file:
                     shutil.copyfileobj(reader, file, BLOCK)
     except PermissionError:
         raise DataError(f"{archive} cannot be read: permission denied") from None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from permlab.datasets.errors import DataError
+from permlab.datasets.seal import BrokenSeal, sealed, unsealed
 
 FILE_NAME = "manifest.json"
 FORMAT = 1  # of the files below; raise it when they change, and old caches are rebuilt
@@ -20,6 +21,13 @@ class CacheMissing(DataError):
 
 class CacheBroken(DataError):
     """The cache is there, but not as it was written."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(what, name)
+        self.what, self.name = what, name
+
+    def __str__(self) -> str:
+        return f"{self.what}; rebuild it with: permlab data build {self.name} --force"
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,13 @@ class Manifest:
         return [*self.shards, *self.arrays]
 
     def write(self, folder: Path) -> None:
-        text = json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(sealed(asdict(self)), indent=2, ensure_ascii=False) + "\n"
         (folder / FILE_NAME).write_text(text, encoding="utf-8")
 
 
 def dataset_digest(shards: list[FileEntry]) -> str:
     """The data set's digest: SHA-256 over the digests of its shards, in order."""
     return hashlib.sha256("\n".join(shard.sha256 for shard in shards).encode()).hexdigest()
-
-
-def rebuild_hint(name: str) -> str:
-    return f"rebuild it with: permlab data build {name} --force"
 
 
 def read_manifest(folder: Path, name: str) -> Manifest:
@@ -79,26 +83,25 @@ def read_manifest(folder: Path, name: str) -> Manifest:
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
-            raise CacheBroken(
-                f"{folder} has cache format {document['format']}, this version reads {FORMAT}; {rebuild_hint(name)}"
-            )
+            raise CacheBroken(f"{folder} has cache format {document['format']}, this version reads {FORMAT}", name)
+        document = unsealed(document)
         entries = {key: [FileEntry(**entry) for entry in document[key]] for key in ("shards", "arrays")}
         manifest = Manifest(**{field.name: document[field.name] for field in fields(Manifest)} | entries)
     except FileNotFoundError:
-        raise CacheBroken(f"{path} is missing; {rebuild_hint(name)}") from None
+        raise CacheBroken(f"{path} is missing", name) from None
+    except BrokenSeal as error:
+        raise CacheBroken(f"{path} is damaged: {error}", name) from None
     except (ValueError, KeyError, TypeError):
-        raise CacheBroken(f"{path} is damaged: it does not read as a manifest; {rebuild_hint(name)}") from None
+        raise CacheBroken(f"{path} is damaged: it does not read as a manifest", name) from None
     for entry in manifest.files:
         try:
             size = (folder / entry.file).stat().st_size
         except FileNotFoundError:
-            raise CacheBroken(f"{folder / entry.file} is missing; {rebuild_hint(name)}") from None
+            raise CacheBroken(f"{folder / entry.file} is missing", name) from None
         if size != entry.bytes:
-            raise CacheBroken(
-                f"{folder / entry.file} has {size:,} bytes instead of {entry.bytes:,}; {rebuild_hint(name)}"
-            )
+            raise CacheBroken(f"{folder / entry.file} has {size:,} bytes instead of {entry.bytes:,}", name)
     if dataset_digest(manifest.shards) != manifest.digest:
-        raise CacheBroken(f"{path} is damaged: its digest does not fit its shards; {rebuild_hint(name)}")
+        raise CacheBroken(f"{path} is damaged: its digest does not fit its shards", name)
     return manifest
 
 
@@ -108,6 +111,6 @@ def open_array(folder: Path, array: str, name: str) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="c", allow_pickle=False)
     except FileNotFoundError:
-        raise CacheBroken(f"{path} is missing; {rebuild_hint(name)}") from None
+        raise CacheBroken(f"{path} is missing", name) from None
     except (ValueError, EOFError):
-        raise CacheBroken(f"{path} is damaged; {rebuild_hint(name)}") from None
+        raise CacheBroken(f"{path} is damaged", name) from None

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from permlab.datasets.errors import DataError, DataUsageError
-from permlab.datasets.manifest import FILE_NAME, CacheBroken, Manifest, read_manifest, rebuild_hint
+from permlab.datasets.manifest import FILE_NAME, CacheBroken, Manifest, read_manifest
+from permlab.datasets.seal import unsealed
 from permlab.datasets.sources.base import Progress
 
 CHUNK = 4 * 2**20
@@ -49,15 +50,18 @@ class RemoteFolder:
         address = remote_address()
         return cls(address, folder) if address else None
 
-    def digest(self) -> str | None:
-        """The digest of what lies there; None if nothing does."""
-        with self._one_line():
+    def digest(self, name: str) -> str | None:
+        """The digest of what lies there; None if nothing does, or its manifest is damaged."""
+        with self._one_line(name):
             document = self._manifest()
-        return str(json.loads(document)["digest"]) if document else None
+        try:
+            return str(unsealed(json.loads(document))["digest"]) if document else None
+        except (ValueError, KeyError):
+            return None
 
     def upload(self, folder: Path, manifest: Manifest, progress: Progress) -> None:
         total, done = sum(entry.bytes for entry in manifest.files), 0
-        with self._one_line():
+        with self._one_line(manifest.name):
             self.files.create_dir(f"{self.root}/{manifest.digest}", recursive=True)
             for entry in manifest.files:
                 target = f"{self.root}/{manifest.digest}/{entry.file}"
@@ -71,7 +75,7 @@ class RemoteFolder:
 
     def download(self, folder: Path, name: str, progress: Progress) -> bool:
         """Copy what lies there to `folder`, checked; False if nothing does. The caller holds the folder's lock."""
-        with self._one_line():
+        with self._one_line(name):
             document = self._manifest()
             if document is None:
                 return False
@@ -79,7 +83,7 @@ class RemoteFolder:
             try:
                 copy = scratch / "copy"
                 copy.mkdir()
-                self._copy(json.loads(document), copy, name, progress)
+                self._copy(unsealed(json.loads(document)), copy, name, progress)
                 (copy / FILE_NAME).write_bytes(document)
                 read_manifest(copy, name)
                 if folder.exists():
@@ -112,15 +116,15 @@ class RemoteFolder:
                         done += len(block)
                         progress(done, total)
             except FileNotFoundError:
-                raise CacheBroken(f"{source} on {self.address} is missing; {rebuild_hint(name)}") from None
+                raise CacheBroken(f"{source} on {self.address} is missing", name) from None
             if found.hexdigest() != entry["sha256"]:
-                raise CacheBroken(f"{source} on {self.address} does not match its digest; {rebuild_hint(name)}")
+                raise CacheBroken(f"{source} on {self.address} does not match its digest", name)
 
     @contextmanager
-    def _one_line(self) -> Iterator[None]:
+    def _one_line(self, name: str) -> Iterator[None]:
         try:
             yield
         except (ValueError, KeyError, TypeError):
-            raise CacheBroken(f"{self.root}/{FILE_NAME} on {self.address} does not read as a manifest") from None
+            raise CacheBroken(f"{self.root}/{FILE_NAME} on {self.address} does not read as a manifest", name) from None
         except OSError as error:
             raise DataError(f"the cache on {self.address} cannot be used: {' '.join(str(error).split())}") from None

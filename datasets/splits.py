@@ -40,6 +40,11 @@ def split(
     everything = np.arange(len(group))
     held = _cut(group, "holdout", holdout, (seed, _HOLDOUT))
     rest = np.setdiff1d(everything, held, assume_unique=True)
+    if not len(rest):
+        raise DataUsageError(
+            f"holdout={holdout} takes all {len(group)} graphs, which count as equal and cannot be separated; "
+            "set it to 0, or add other graphs"
+        )
     inner = _cut(
         group[rest], "validation", validation, (seed if validation_seed is None else validation_seed, _VALIDATION)
     )

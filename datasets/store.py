@@ -11,9 +11,10 @@ import torch
 from permlab.datasets.batch import GraphBatch, NormalisedAdjacency
 from permlab.datasets.cache import ensure, fetch
 from permlab.datasets.catalogue import parse_name
+from permlab.datasets.checked import checked_manifest
 from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
-from permlab.datasets.manifest import CacheBroken, Manifest, open_array, read_manifest, rebuild_hint
+from permlab.datasets.manifest import CacheBroken, Manifest, open_array
 from permlab.datasets.randomness import node_order
 from permlab.datasets.splits import Split, split
 
@@ -34,12 +35,12 @@ class GraphStore:
 
     @classmethod
     def open(cls, name: str, *, build_missing: bool = False) -> "GraphStore":
-        """Open a cached data set; with `build_missing` build it first if need be."""
+        """Open a cached data set, checked; with `build_missing` build it first if it is missing or damaged."""
         parsed = parse_name(name)
         if build_missing:
             ensure(parsed.text)
         folder = fetch(parsed)
-        return cls(folder, read_manifest(folder, parsed.text))
+        return cls(folder, checked_manifest(folder, parsed.text))
 
     def __len__(self) -> int:
         return self.manifest.graphs
@@ -145,10 +146,8 @@ class GraphStore:
 
     def damaged(self) -> CacheBroken:
         """What is raised where the flat arrays contradict each other."""
-        hint = rebuild_hint(self.manifest.name)
-        return CacheBroken(
-            f"{self.folder}: node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy is damaged; {hint}"
-        )
+        files = "node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy"
+        return CacheBroken(f"{self.folder}: {files} is damaged", self.manifest.name)
 
     def raw_features(self, node: np.ndarray) -> np.ndarray:
         """Z of these nodes of the data set, from the shards: [n] → [n, r]."""

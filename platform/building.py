@@ -1,6 +1,6 @@
 """Build a data set while a person watches."""
 
-from permlab.datasets.cache import build, folder_of
+from permlab.datasets.cache import build, folder_of, missing
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import FILE_NAME, Manifest
 from permlab.platform.console import err, progress_bar
@@ -16,9 +16,13 @@ def build_with_bar(text: str, force: bool = False) -> Manifest:
 
 
 def build_if_missing(text: str) -> None:
-    """Build it if it is missing, or if its source is quick to look at and has changed."""
+    """Build it if it is missing or damaged, or if its source is quick to look at and has changed."""
     name = parse_name(text)
-    if name.source.quick_digest or not (folder_of(name) / FILE_NAME).exists():
+    with progress_bar(f"checking {name.text}", "bytes") as progress:
+        reason = missing(text, progress)
+    if reason and (folder_of(name) / FILE_NAME).exists():
+        _note(f"{reason}; {name.text} is built again")
+    if reason or name.source.quick_digest:
         build_with_bar(text)
 
 

@@ -13,9 +13,11 @@ from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
 from permlab.platform.errors import RunError, RunStopped, StopNow
 from permlab.platform.numerics import Numerics
-from permlab.platform.record import FAILED, KILLED, Record, summary
+from permlab.platform.record import Record, summary
 from permlab.platform.signals import stop_on_signal
+from permlab.platform.stored_result import FAILED, KILLED
 from permlab.platform.trial import Trial
+from permlab.platform.whole_file import disk_error
 
 
 def run_cell(
@@ -40,37 +42,54 @@ def run_cell(
         record.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"runs={settings.runs} cannot hold runs: {error.strerror}") from None
-    with locked(record.folder / ".lock", lambda: on_wait(record.folder)):
+    lock = record.folder / ".lock"
+    with locked(lock, lambda: on_wait(record.folder)):
         if fresh:
             record.forget()
-        if done := record.finished:
+        result = record.finished
+        if result:
             on_known(record.folder)
-            return done
+        else:
+            result = _run_recorded(record, store, callbacks, on_start, on_epoch)
+        lock.unlink(missing_ok=True)  # while it is held: whoever waits for it looks again
+        return result
+
+
+def _run_recorded(
+    record: Record,
+    store: GraphStore,
+    callbacks: Iterable[pl.Callback],
+    on_start: Callable[[Path], None],
+    on_epoch: Callable[[list[dict[str, float]]], None],
+) -> dict[str, Any]:
+    name = record.settings.name
+
+    def before_training(engine: dict[str, str], numerics: list[Numerics]) -> None:
+        record.engine(engine, numerics)
+        on_start(record.folder)
+
+    def after_epoch(history: list[dict[str, float]]) -> None:
+        record.epochs(history)
+        on_epoch(history)
+
+    try:
         record.start()
-
-        def before_training(engine: dict[str, str], numerics: list[Numerics]) -> None:
-            record.engine(engine, numerics)
-            on_start(record.folder)
-
-        def after_epoch(history: list[dict[str, float]]) -> None:
-            record.epochs(history)
-            on_epoch(history)
-
-        try:
-            trial = Trial.prepare(settings, store)
-            with stop_on_signal() as stop_signal:
-                result = trial.run(
-                    callbacks=callbacks, on_start=before_training, on_epoch=after_epoch, stop_signal=stop_signal
-                )
-            return record.finish(trial, result)
-        except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
+        trial = Trial.prepare(record.settings, store)
+        with stop_on_signal() as stop_signal:
+            result = trial.run(
+                callbacks=callbacks, on_start=before_training, on_epoch=after_epoch, stop_signal=stop_signal
+            )
+        return record.finish(trial, result)
+    except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
+        with suppress(OSError):  # a full disk must not hide why the run ended
             record.end(KILLED, str(stopped) or "interrupted")
-            raise
-        except Exception as error:
-            with suppress(OSError):  # a full disk must not hide what went wrong
-                record.end(FAILED, str(error), traceback.format_exc())
-            if isinstance(error, OSError):
-                raise RunError(f"{settings.name}: {error}; fix it and give the same command again") from None
-            if isinstance(error, RunError):
-                raise RunError(f"{settings.name}: {error}") from None
-            raise
+        raise
+    except Exception as error:
+        reason = disk_error(error, record.folder) if isinstance(error, OSError) else str(error)
+        with suppress(OSError):
+            record.end(FAILED, reason, traceback.format_exc())
+        if isinstance(error, OSError):
+            raise RunError(f"{name}: {reason}; fix it and give the same command again") from None
+        if isinstance(error, RunError):
+            raise RunError(f"{name}: {reason}") from None
+        raise

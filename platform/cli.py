@@ -32,14 +32,20 @@ VERBS = {
     "deliver": "deliver to MLflow what runs recorded while it was down",
     "bench": "measure this machine: ours beside the plain way",
 }
+TOO_LARGE = "there is not enough memory; make the data, d, model.hidden or train.batch_size smaller"
 
 
 class Parser(argparse.ArgumentParser):
     """argparse, but a wrong call is one line on stderr."""
 
     def error(self, message: str) -> NoReturn:
-        err.print(f"{self.prog}: {message}", markup=False)
+        complain(self.prog, message)
         sys.exit(2)
+
+
+def complain(who: str, what: object) -> None:
+    """One line on stderr, whatever was typed."""
+    err.print(f"{who}: {' '.join(str(what).splitlines())}", markup=False)
 
 
 def usage() -> str:
@@ -51,31 +57,45 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = masked_traceback
+    try:
+        " ".join(words).encode()
+    except UnicodeEncodeError:
+        complain("permlab", "the call is not UTF-8 text")
+        return 2
     if not words or words[0] in ("-h", "--help"):
         out.print(usage(), markup=False)
         return 0 if words else 2
     verb = words[0]
     if verb not in VERBS:
-        err.print(f"permlab: unknown verb {verb!r}; choose from {', '.join(VERBS)}", markup=False)
+        complain("permlab", f"unknown verb {verb!r}; choose from {', '.join(VERBS)}")
         return 2
     try:
         return _call(verb, words[1:])
     except (ConfigError, DataError, ReadoutError, RunError, RunStopped) as error:
-        err.print(f"permlab {verb}: {error}", markup=False)
+        complain(f"permlab {verb}", error)
         return error.exit_code
+    except (MemoryError, RuntimeError) as error:  # torch has no kind of its own for what the CPU cannot allocate
+        if not isinstance(error, MemoryError) and "allocate" not in str(error):
+            raise
+        complain(f"permlab {verb}", TOO_LARGE)
+        return 1
     except (KeyboardInterrupt, StopNow):
-        err.print(f"permlab {verb}: interrupted")
+        complain(f"permlab {verb}", "interrupted")
         return 130
     except BrokenPipeError:  # the reader of our stdout (`| head`) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"permlab {verb}", f"{where}{error.strerror or error}")
+        return 1
 
 
 def _call(verb: str, words: Sequence[str]) -> int:
     command = importlib.import_module(f"permlab.platform.commands.{verb}")
     parser = Parser(prog=f"permlab {verb}", description=command.__doc__, formatter_class=argparse.RawTextHelpFormatter)
     command.add_arguments(parser)
-    code: int = command.run(parser.parse_args(words))
+    code: int = command.run(parser.parse_intermixed_args(words))
     return code
 
 

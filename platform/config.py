@@ -2,31 +2,45 @@
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from permlab.datasets.catalogue import parse_name
-from permlab.datasets.errors import DataUsageError
+from permlab.platform.errors import SettingError
+from permlab.platform.setting_types import DatasetName, Folder, FolderName, OrNone
 from permlab.readouts.names import check_name
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
+LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
+MOST_WEIGHTS = 100_000_000  # of a layer or all layers together: 1.6 GB with gradients and Adam's moments
 Activation = Literal["relu", "tanh", "elu", "none"]
-OrNone = BeforeValidator(lambda value: None if value == "none" else value)  # as the help writes it
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _a_number_is_not_a_truth(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes True for 1, and whole numbers of any length."""
+        values = value if isinstance(value, list) else [value]
+        if cls.model_fields[field.field_name or ""].annotation is not bool:
+            if any(isinstance(number, bool) for number in values):
+                raise ValueError("true and false do not fit here")
+            if any(isinstance(number, int) and abs(number) > LARGEST for number in values):
+                raise ValueError(f"a whole number is at most {LARGEST}")
+        return value
 
 
 class ModelSettings(Settings):
-    layers: int = Field(3, ge=1, description="GCN layers of Γ")
-    hidden: int = Field(50, ge=1, description="units of Γ's inner layers")
+    layers: int = Field(3, ge=1, le=1000, description="GCN layers of Γ")
+    hidden: int = Field(50, ge=1, le=10_000, description="units of Γ's inner layers")
     activation: Activation = Field("relu", description="σ between the layers of Γ and of ζ")
     last_activation: Activation = Field("none", description="σ after Γ's last layer (the paper: relu; d = 1 dies)")
-    head_layers: int = Field(3, ge=1, description="dense layers of ζ before the output")
-    head_hidden: int = Field(150, ge=1, description="units of ζ's layers")
+    head_layers: int = Field(3, ge=1, le=1000, description="dense layers of ζ before the output")
+    head_hidden: int = Field(150, ge=1, le=10_000, description="units of ζ's layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
 
 
@@ -40,7 +54,7 @@ class TrainSettings(Settings):
         "none", description="step size: cosine (to 0), plateau (a tenth when the validation, else training loss stalls)"
     )
     gradient_clip: Annotated[float | None, OrNone] = Field(
-        None, gt=0, allow_inf_nan=False, description="largest norm of the gradient; a longer one is scaled down to it"
+        None, gt=0, description="largest norm of the gradient; a longer one is scaled down to it"
     )
     precision: Literal[32, 64, "bf16-mixed", "16-mixed"] = Field(
         32, description="of training: 32 or 64 bits, or mixed (16-mixed: on a GPU only); evaluation has 64"
@@ -55,7 +69,7 @@ class TrainSettings(Settings):
     )
     eval_every: int = Field(5, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
     permutations: Annotated[int | None, OrNone] = Field(
-        None, ge=0, description="permuted copies of every training graph (default: 4 for augment, else 0)"
+        None, ge=0, le=100, description="permuted copies of every training graph (default: 4 for augment, else 0)"
     )
     fresh_permutations: bool = Field(False, description="draw those copies anew each epoch")
     overfit_batches: int = Field(0, ge=0, description="Lightning: train on the same few batches again and again")
@@ -77,9 +91,9 @@ class DataSettings(Settings):
 class RunSettings(Settings):
     """One cell. What stands under `NOT_IN_KEY` changes its result by rounding at most."""
 
-    dataset: str = Field("proteins_full", description="name of the data set, see: permlab data list")
+    dataset: DatasetName = Field("proteins_full", description="name of the data set, see: permlab data list")
     method: str = Field("sum", description="name of the readout, see: permlab readouts")
-    d: int = Field(10, ge=1, description="width of the node embeddings")
+    d: int = Field(10, ge=1, le=10_000, description="width of the node embeddings")
     seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
     readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
     model: ModelSettings = ModelSettings()
@@ -87,24 +101,16 @@ class RunSettings(Settings):
     data: DataSettings = DataSettings()
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
     threads: Annotated[int | None, OrNone] = Field(
-        1, ge=1, description="torch threads (none: as many as torch takes); the run's numerics record them"
+        1, ge=1, le=1024, description="torch threads (none: as many as torch takes); the run's numerics record them"
     )
-    runs: str = Field("runs", description="folder of checkpoints and results")
+    runs: Folder = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
-    experiment: str = Field("permlab", description="MLflow experiment")
+    experiment: FolderName = Field("permlab", description="MLflow experiment")
 
     @field_validator("method")
     @classmethod
     def _known_method(cls, method: str) -> str:
         return check_name(method)
-
-    @field_validator("dataset")
-    @classmethod
-    def _known_dataset(cls, dataset: str) -> str:
-        try:
-            return parse_name(dataset).text
-        except DataUsageError as error:
-            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -114,7 +120,20 @@ class RunSettings(Settings):
             raise ValueError("train.patience needs a validation part that says when to stop: set data.validation")
         if self.train.engine == "fast" and self.plain_only:
             raise ValueError(f"train.engine=fast does not go with {self.plain_only}; choose auto or plain")
+        self.check_weights()
         return self
+
+    def check_weights(self, in_channels: int = 1, out_channels: int = 1) -> None:
+        """Refuse a model that no machine holds: r → hidden → … → d, then m → head_hidden → … → 1."""
+        model = self.model
+        widths = [in_channels, *[model.hidden] * (model.layers - 1), self.d]
+        widths_after = [out_channels, *[model.head_hidden] * model.head_layers, 1]
+        weights = sum(a * b for layers in (widths, widths_after) for a, b in pairwise(layers))
+        if weights > MOST_WEIGHTS:
+            raise SettingError(
+                f"the model would have {weights:,} weights; the limit is {MOST_WEIGHTS:,}: make d, model.hidden, "
+                "model.head_hidden, model.layers or model.head_layers smaller"
+            )
 
     @property
     def plain_only(self) -> str:

@@ -1,6 +1,7 @@
 """Where output goes: results to stdout, everything else (progress, notes, errors) to stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,24 +16,32 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
-from permlab.platform.secrets import mask
+from permlab.platform.secrets import mask, masked
 
-
-class MaskingConsole(Console):
-    """Text is printed without the passwords of the addresses in it."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(mask(thing) if isinstance(thing, str) else thing for thing in objects), **options)
+WIDE = 1000  # columns in a pipe or a file, where nothing is cut to a screen
 
 
-out = MaskingConsole(soft_wrap=True, highlight=False)
-err = MaskingConsole(stderr=True, soft_wrap=True, highlight=False)
+class PlainConsole(Console):
+    """Prints text as it is, but for passwords: `:x:` stays `:x:`, and a pipe gets the whole table."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, soft_wrap=True, highlight=False, emoji=False)
+        if not (self.is_terminal or self.is_jupyter or "COLUMNS" in os.environ):
+            self.width = WIDE
+
+    def render_str(self, text: str, **options: Any) -> Text:  # every string that is printed, in tables too
+        return super().render_str(mask(text), **options)
+
+
+out = PlainConsole()
+err = PlainConsole(stderr=True)
 
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout, and nothing else."""
-    sys.stdout.write(mask(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)) + "\n")
+    sys.stdout.write(json.dumps(masked(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,10 @@ from filelock import FileLock, Timeout
 
 from permlab.platform.console import err
 
-SOON = 15.0  # seconds for a courier that comes behind everything else on this machine
+SOON = 15.0  # seconds without progress of a courier that comes behind everything else on this machine
+LOCK = ".delivery.lock"  # in the folder of a run or a sweep: held by the courier that delivers it
+HOLDER = ".delivery.pid"  # who delivers the folder; touched whenever something has been delivered
+LONGEST = 200  # characters of a reason
 
 
 class Courier:
@@ -31,40 +35,58 @@ class Courier:
             self.process = self._start()
 
     def wait(self, seconds: float) -> None:
-        """Until all is delivered; say so if it is not.
+        """Until all is delivered, or nothing has been for so long; say so if it is not.
 
-        While we trained it had to stand back. Where others keep all cores busy it would do so for minutes: if it is not
-        done soon, one like all other processes goes on from where it is.
+        While we trained it had to stand back. Where others keep all cores busy it would do so for minutes: if it makes
+        no progress soon, one like all other processes goes on from where it is.
         """
         if self.process is None:
             return
-        reason = self._end(min(SOON, seconds))
-        if reason is None:
+        said = self._end(min(SOON, seconds))
+        if said is None:
             self.process = self._start("now")
-            reason = self._end(seconds)
-        if reason is None:
-            reason = f"no answer within {seconds + SOON:.0f} seconds"
-        if reason:
-            err.print(f"not in MLflow yet: {reason}. Nothing is lost; later: permlab deliver", markup=False)
+            said = self._end(seconds)
+        if said is None:
+            said = not_yet(f"no answer within {seconds:.0f} seconds")
+        if said:
+            err.print(said, markup=False)
 
     def _start(self, *words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "permlab.platform.follow", str(self.folder), str(os.getpid()), *words]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _end(self, seconds: float) -> str | None:
-        """Why it failed; empty if it did not, None if it took too long or was killed."""
+        """What it said if it failed, empty if it did not; None if it was killed, or made no progress for so long."""
         assert self.process is not None
-        try:
-            _, errors = self.process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-            return None
+        seen, deadline = self._progress(), time.monotonic() + seconds
+        while True:
+            try:
+                _, errors = self.process.communicate(timeout=min(1.0, seconds))
+                break
+            except subprocess.TimeoutExpired:
+                if self._progress() != seen:
+                    seen, deadline = self._progress(), time.monotonic() + seconds
+                elif time.monotonic() > deadline:
+                    self.process.kill()
+                    self.process.communicate()
+                    return None
         if self.process.returncode == -signal.SIGKILL:
             return None
         if not self.process.returncode:
             return ""
-        return errors.strip().splitlines()[-1][:200] if errors.strip() else f"exit code {self.process.returncode}"
+        said = errors.strip().splitlines()
+        return said[-1] if said else not_yet(f"exit code {self.process.returncode}")
+
+    def _progress(self) -> int:
+        """Changes whenever something has been delivered."""
+        try:
+            return (self.folder / HOLDER).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+
+def not_yet(reason: str) -> str:
+    return f"not in MLflow yet: {reason[:LONGEST]}. Nothing is lost; later: permlab deliver"
 
 
 @contextmanager

@@ -7,39 +7,25 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPBasicAuthHandler as BasicAuth
-from urllib.request import HTTPPasswordMgrWithDefaultRealm, OpenerDirector, build_opener
 
 from permlab.datasets.cache import cache_root
 from permlab.datasets.errors import DataError
+from permlab.platform.finding import BROKEN, NOTE, OK, PATIENCE, Finding
 from permlab.platform.secrets import mask
-from permlab.platform.tracking import sqlite_file, tracking_uri
+from permlab.platform.store_check import check_store
+from permlab.platform.tracking import tracking_uri
 
-OK, NOTE, BROKEN = "ok", "note", "broken"
-PATIENCE = 10  # seconds for an answer over the network
 STEPS_PATIENCE = 120  # seconds for the training steps on an accelerator, which may have to load its kernels first
 PACKAGES = ("torch", "pytorch-lightning", "torch-geometric", "ray", "mlflow", "optuna", "pyarrow")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, how it is, what was found, and how to mend it."""
-
-    name: str
-    state: str
-    found: str
-    mend: str = ""
 
 
 def examine(runs: Path) -> Iterator[Finding]:
     """All findings, the quick ones first."""
     looks: list[Callable[[], Finding | None]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
-    for look in [*looks, lambda: _tracking(runs), _ray, _training_steps]:
+    for look in [*looks, lambda: check_store(tracking_uri(runs)), _ray, _training_steps]:
         if finding := look():
             yield finding
 
@@ -147,65 +133,6 @@ def _folder(name: str, path: Path, mend: str, entries: int) -> Finding:
     what = {"cache": "data sets", "runs": "runs"}[name]
     found = f"{path}: {entries} {what}, {free:.0f} GB free"
     return Finding(name, NOTE if free < 2 else OK, found, f"little room left; {mend}" if free < 2 else "")
-
-
-def _tracking(runs: Path) -> Finding:
-    uri = tracking_uri(runs)
-    if uri.startswith("http"):
-        return _server(uri)
-    if path := sqlite_file(uri):
-        return Finding("tracking", OK, f"{uri}{'' if path.exists() else ' (made by the first run)'}")
-    if uri.startswith("postgresql"):
-        return _database(uri)
-    mend = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"
-    return Finding("tracking", NOTE, f"{uri}: not looked into", mend)
-
-
-def _server(uri: str) -> Finding:
-    """An MLflow server: its version, and whether it lets us in."""
-    user = os.environ.get("MLFLOW_TRACKING_USERNAME", "")
-    opener = _opener(uri, user, os.environ.get("MLFLOW_TRACKING_PASSWORD", ""))
-    try:
-        with opener.open(f"{uri}/version", timeout=PATIENCE) as answer:
-            theirs = answer.read(100).decode(errors="replace").strip()
-        opener.open(f"{uri}/api/2.0/mlflow/experiments/search?max_results=1", timeout=PATIENCE).close()
-    except HTTPError as error:
-        if error.code in (401, 403):
-            mend = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-            who = f"user {user}" if user else "anybody without a password"
-            return Finding("tracking", BROKEN, f"{uri} refuses {who} ({error.code} {error.reason})", mend)
-        return Finding("tracking", BROKEN, f"{uri} answers {error.code} {error.reason}", "is it an MLflow server?")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "start it, or set MLFLOW_TRACKING_URI")
-    ours = version("mlflow")
-    found = f"MLflow {theirs} at {uri}, as {user or 'anybody'}"
-    if theirs.split(".")[:2] != ours.split(".")[:2]:
-        return Finding("tracking", NOTE, found, f"this machine has MLflow {ours}; use the same on both sides")
-    return Finding("tracking", OK, found)
-
-
-def _opener(uri: str, user: str, password: str) -> OpenerDirector:
-    passwords = HTTPPasswordMgrWithDefaultRealm()
-    if user:
-        passwords.add_password(None, uri, user, password)
-    return build_opener(BasicAuth(passwords))
-
-
-def _database(uri: str) -> Finding:
-    try:
-        import psycopg
-    except ImportError:
-        return Finding("tracking", BROKEN, "PostgreSQL's driver is missing", "pip install 'permlab[postgres]'")
-    try:
-        plain = "postgresql://" + uri.partition("://")[2]
-        with psycopg.connect(plain, connect_timeout=PATIENCE) as connection:
-            row = connection.execute("SELECT current_user, current_setting('server_version')").fetchone()
-    except psycopg.Error as error:
-        reason = " ".join(str(error).split())[:200]
-        return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "check MLFLOW_TRACKING_URI")
-    user, theirs = row or ("?", "?")
-    return Finding("tracking", OK, f"PostgreSQL {theirs} at {uri}, as {user}")
 
 
 def _ray() -> Finding:

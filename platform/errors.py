@@ -1,5 +1,7 @@
 """What the platform tells its user in one line."""
 
+from pathlib import Path
+
 
 class ConfigError(Exception):
     """The settings are wrong (exit code 2)."""
@@ -30,3 +32,18 @@ class RunPruned(RunStopped):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 0)
+
+
+class DamagedFile(RunError):
+    """A file of one cell is not as it was written. It concerns that cell alone, which is to be run again."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(path, what)
+        self.path, self.what = path, what
+
+    def __str__(self) -> str:
+        return f"{self.path} is damaged: {self.what}"
+
+
+class SettingError(ConfigError, ValueError):
+    """One setting is wrong, found where it is validated or where it is used."""

@@ -15,10 +15,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from permlab.platform.curves import ready_curves
+from permlab.platform.cell_delivery import CellDelivery
+from permlab.platform.courier import HOLDER, LOCK, not_yet
+from permlab.platform.errors import DamagedFile
 from permlab.platform.json_files import read_json
 from permlab.platform.secrets import mask
-from permlab.platform.tracking import CellDelivery, SweepDelivery, TuningDelivery, connect
+from permlab.platform.sweep_delivery import SweepDelivery, TuningDelivery
+from permlab.platform.tracking import connect
 
 PAUSE = 5.0  # seconds between two deliveries of what is running
 GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
@@ -31,7 +34,7 @@ def follow(folder: Path, parent: int, now: bool = False) -> None:
     afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits; one that is
     to deliver `now` ends those of dead processes, which may have to wait for a core.
     """
-    lock, holder = FileLock(folder / ".delivery.lock"), folder / ".delivery.pid"
+    lock, holder = FileLock(folder / LOCK), folder / HOLDER
     while now and not lock.is_locked:
         try:
             lock.acquire(timeout=1)
@@ -39,7 +42,9 @@ def follow(folder: Path, parent: int, now: bool = False) -> None:
             _end(holder)
     with lock:
         holder.write_text(str(os.getpid()))
-        _follow(folder, parent)
+        _follow(folder, parent, holder)
+        for left in (holder, folder / LOCK):
+            left.unlink(missing_ok=True)  # while it is held: whoever waits for it looks again
 
 
 def _end(holder: Path) -> None:
@@ -54,40 +59,44 @@ def _end(holder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _follow(folder: Path, parent: int) -> None:
+def _follow(folder: Path, parent: int, holder: Path) -> None:
     kind: Any = {"sweeps": SweepDelivery, "tunings": TuningDelivery}.get(folder.parent.name, CellDelivery)
+    ending = folder / ("result.json" if kind is CellDelivery else "sweep.json")
+
+    def is_over() -> bool:
+        return bool((read_json(ending) or {}).get("status"))
+
+    def is_under_way() -> bool:
+        return os.getppid() == parent and not is_over()
+
     delivery: Any = None
-    ready_curves()
-    ended = folder / ("result.json" if kind is CellDelivery else "sweep.json")
-
-    def over() -> bool:
-        return bool((read_json(ended) or {}).get("status"))
-
-    def under_way() -> bool:
-        return os.getppid() == parent and not over()
-
-    patience = 0.0
+    answered = False
+    patience = GRACE
     while True:
-        watched = under_way()
+        orphaned = os.getppid() != parent  # asked first: the end is written before the process goes
+        over = is_over()
         try:
             if delivery is None:
                 delivery = kind(folder, connect(folder.parent.parent))
-                patience = GRACE if delivery.state["run_id"] else 0.0
-            delivery.advance()
-            patience = GRACE
-            if delivery.complete:
+                delivery.on_progress = holder.touch
+            delivery.advance(dead=orphaned and not over)
+            answered, patience = True, GRACE
+            for damage in delivery.damaged.values() if orphaned or over else ():
+                raise damage
+            if orphaned or over:
                 return
-            if os.getppid() != parent and not over():
-                delivery.abandon()
-                return
+        except DamagedFile:
+            if orphaned or over:
+                raise
         except Exception:  # MLflow raises its own, requests' and SQLAlchemy's
-            if not watched:
-                if patience <= 0:
+            delivery = None  # the store may come back without what it had
+            if orphaned or over:
+                if not answered or patience <= 0:
                     raise
                 patience -= PAUSE
                 time.sleep(PAUSE)
         deadline = time.monotonic() + PAUSE
-        while time.monotonic() < deadline and under_way():
+        while time.monotonic() < deadline and is_under_way():
             time.sleep(0.05)
 
 
@@ -99,6 +108,8 @@ if __name__ == "__main__":
         os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first
     try:
         follow(Path(sys.argv[1]), int(sys.argv[2]), now)
-    except Exception as error:  # the last line is shown to the user
+    except DamagedFile as damage:  # the last line is shown to the user
+        sys.exit(f"not in MLflow: {damage}; the same command runs this cell again")
+    except Exception as error:
         traceback.print_exc()
-        sys.exit(mask(str(error).splitlines()[0] if str(error) else type(error).__name__))
+        sys.exit(not_yet(mask(str(error).splitlines()[0] if str(error) else type(error).__name__)))

@@ -1,6 +1,5 @@
 """A sweep: a run's settings in which dataset, method, d and seed may be lists."""
 
-import re
 from collections.abc import Mapping
 from itertools import product
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from permlab.platform.config import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.setting_types import DatasetName, Folder, FolderName
 from permlab.platform.tuning.choice import Choice, Kind
 from permlab.platform.tuning.settings import TuneSettings
 
@@ -21,8 +21,10 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 class ResourceSettings(Settings):
-    cpus: float = Field(1, gt=0, description="CPUs per cell; torch gets as many threads, which the numerics record")
-    gpus: float = Field(0, ge=0, description="GPUs per cell; 1/k lets k cells share one")
+    cpus: float = Field(
+        1, gt=0, le=1024, description="CPUs per cell; torch gets as many threads, which the numerics record"
+    )
+    gpus: float = Field(0, ge=0, le=1024, description="GPUs per cell; 1/k lets k cells share one")
 
     @field_validator("gpus")
     @classmethod
@@ -35,8 +37,8 @@ class ResourceSettings(Settings):
 class SweepSettings(Settings):
     """Every combination of dataset × method × d × seed is a cell."""
 
-    name: str = Field("sweep", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="name, and MLflow experiment")
-    dataset: Annotated[list[str], BeforeValidator(_as_list)] = Field(["proteins_full"], description="data sets")
+    name: FolderName = Field("sweep", description="name, and MLflow experiment")
+    dataset: Annotated[list[DatasetName], BeforeValidator(_as_list)] = Field(["proteins_full"], description="data sets")
     method: Annotated[list[str], BeforeValidator(_as_list)] = Field(["sum"], description="readouts")
     d: Annotated[list[int], BeforeValidator(_as_list)] = Field([10], description="widths of the node embeddings")
     seed: Annotated[list[int], BeforeValidator(_as_list)] = Field([0], description="seeds")
@@ -46,9 +48,11 @@ class SweepSettings(Settings):
     data: DataSettings = DataSettings()
     resources: ResourceSettings = ResourceSettings()
     max_failed: int = Field(10, ge=0, description="failed cells after which the sweep gives up")
-    retries: int = Field(20, ge=0, description="times a cell is started again when its worker or node dies")
+    retries: int = Field(
+        20, ge=0, le=1_000_000, description="times a cell is started again when its worker or node dies"
+    )
     accelerator: str = Field("auto", description="where cells run: auto, cpu, cuda, mps")
-    runs: str = Field("runs", description="folder of checkpoints and results")
+    runs: Folder = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the sweep in MLflow")
     tune: TuneSettings | None = Field(None, description="tune every (dataset, method, d) first, see: permlab tune")
     tuned: Annotated[list[str], BeforeValidator(_as_list)] = Field([], description="tunings whose best settings to use")
@@ -62,13 +66,6 @@ class SweepSettings(Settings):
             raise ValueError("give tuned= (settings that were tuned before) or tune (tune them now), not both")
         self.cells()  # every cell is checked before any is run
         return self
-
-    def without_password(self) -> "SweepSettings":
-        """For whatever is written down: the database's password is nobody's business."""
-        if self.tune is None or self.tune.storage is None:
-            return self
-        storage = re.sub(r"(://[^/:@]*):[^/@]*@", r"\1:***@", self.tune.storage)
-        return self.model_copy(update={"tune": self.tune.model_copy(update={"storage": storage})})
 
     def cells(self, choices: Mapping[Kind, Choice] | None = None) -> list[RunSettings]:
         """The cells, in the order dataset, method, d, seed, with the tuned settings if there are any.

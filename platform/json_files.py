@@ -1,25 +1,52 @@
-"""JSON files that are whole or not there."""
+"""JSON files that are whole or not there, and sealed: what is read is what was written."""
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
+from permlab.datasets.seal import BrokenSeal, sealed, unsealed
+from permlab.platform.errors import DamagedFile
+from permlab.platform.secrets import masked
+from permlab.platform.whole_file import whole_file
+
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Whole or not at all; NaN becomes null."""
-    part = path.with_suffix(f".part{os.getpid()}")
-    part.write_text(json.dumps(without_nan(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    part.replace(path)
+    """Whole or not at all; NaN becomes null, a password ***."""
+    text = json.dumps(sealed(masked(without_nan(document))), indent=2, ensure_ascii=False, allow_nan=False)
+    with whole_file(path) as file:
+        file.write(f"{text}\n".encode())
+
+
+def load_json(path: Path) -> dict[str, Any] | None:
+    """The document, None if there is none; DamagedFile if it is not what was written."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DamagedFile(path, f"it cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise DamagedFile(path, "it is not text") from None
+    return parse_sealed(text, path)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
+    """The document, None if there is none or it is damaged: for what is written anew where it is missing."""
     try:
-        document: dict[str, Any] = json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        return load_json(path)
+    except DamagedFile:
         return None
-    return document
+
+
+def parse_sealed(text: str, path: Path) -> dict[str, Any]:
+    """A sealed document, or one line of several; DamagedFile names the path if it is not what was written."""
+    try:
+        return unsealed(json.loads(text))
+    except BrokenSeal as error:
+        raise DamagedFile(path, str(error)) from None
+    except (ValueError, RecursionError):
+        raise DamagedFile(path, "it is not JSON") from None
 
 
 def without_nan(value: Any) -> Any:

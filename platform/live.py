@@ -21,12 +21,11 @@ class Standing(Protocol):
 
 
 class SweepView:
-    """Cells done, running, failed, and how long it may take; `seconds_left` is asked at every drawing."""
+    """Cells done, running, failed, and how long it may take."""
 
     def __init__(self, name: str, total: int, unit: str = "cells") -> None:
         self.name, self.total, self.unit = name, total, unit
         self.started = self.said = time.monotonic()
-        self.work_done = 0.0
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
@@ -48,11 +47,14 @@ class SweepView:
     ) -> None:
         self.bar.stop()
 
-    def update(self, progress: Standing, work_left: float, work_total: float) -> None:
-        """`work_left`, `work_total`: expected seconds of the cells that are not done, and of all."""
-        elapsed = time.monotonic() - self.started
-        share = 1 - work_left / work_total if work_total else 0.0
-        left = f", about {clock(elapsed * (1 - share) / share)} left" if 0.02 < share < 1 else ""
+    def at_this_pace(self, done: int) -> float | None:
+        """Seconds left if the rest take as long as those that are done."""
+        left = self.total - done
+        return (time.monotonic() - self.started) / done * left if done and left > 0 else None
+
+    def update(self, progress: Standing, seconds_left: float | None) -> None:
+        """`seconds_left`: if it can be told."""
+        left = "" if seconds_left is None else f", about {clock(seconds_left)} left"
         note = f"{self.unit}, {progress.running} running, {progress.failed} failed{left}"
         self.bar.update(self.task, completed=progress.finished, note=note)
         events, progress.events = progress.events, []

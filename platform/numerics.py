@@ -1,4 +1,4 @@
-"""What a result depends on beside its key, by rounding only: equal key and equal numerics, equal bits."""
+"""What a result depends on beside its key, by rounding only, if the code is the same: equal numerics, equal bits."""
 
 import platform
 from importlib.metadata import version
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from permlab.platform.code_digest import code_digest
 
 Numerics = dict[str, Any]
 
@@ -33,6 +35,7 @@ def numerics_now(engine: str, accelerator: str) -> Numerics:
     """
     device = device_of(accelerator)
     return {
+        "code": code_digest(),
         "engine": engine,
         "cpu": f"{cpu_name()}, {torch.backends.cpu.get_cpu_capability()}",
         "threads": torch.get_num_threads(),

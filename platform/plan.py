@@ -1,6 +1,8 @@
 """What a sweep has to do: its cells, which of them are done, and what the rest will cost."""
 
+import math
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -10,18 +12,22 @@ from permlab.datasets.cache import folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import Manifest, read_manifest
 from permlab.platform.config import RunSettings, cell_folder, cell_key
-from permlab.platform.json_files import read_json
+from permlab.platform.errors import DamagedFile
+from permlab.platform.stored_result import finished_result, read_finished
 
-# Microseconds a node and epoch, fixed and times d, measured on one core; a first guess until cells have been timed.
+# Microseconds a node and epoch of training, fixed and times d, measured on one core; a first guess until cells are
+# timed. An evaluation, in double precision, takes as long as EVALUATION epochs.
 COST = {
-    "sum": (1.1, 0.001),
-    "kernels": (1.5, 0.018),
-    "set2set": (1.5, 0.021),
-    "identity": (1.2, 0.066),
-    "augment": (1.1, 0.058),
-    "sort": (1.5, 0.070),
-    "ordering": (1.5, 0.087),
+    "sum": (0.56, 0.001),
+    "kernels": (0.76, 0.006),
+    "set2set": (0.71, 0.009),
+    "identity": (0.70, 0.024),
+    "augment": (0.80, 0.026),
+    "sort": (0.75, 0.025),
+    "ordering": (0.82, 0.031),
 }
+EVALUATION = 3
+OVERHEAD = 0.5  # seconds of a cell beside its training and evaluation
 OTHER_COST = (3.0, 0.2)
 
 
@@ -63,8 +69,7 @@ def make_plan(cells: list[RunSettings]) -> list[Cell]:
     for settings in cells:
         manifest = manifests[settings.dataset]
         cell = Cell(settings, cell_key(settings, manifest.digest), expected_seconds(settings, manifest, timed))
-        result = read_json(cell.folder / "result.json")
-        cell.result = result if result and result["status"] == "FINISHED" else None
+        cell.result = finished_result(cell.folder)
         plan.append(cell)
     return sorted(plan, key=lambda cell: -cell.seconds)
 
@@ -72,20 +77,21 @@ def make_plan(cells: list[RunSettings]) -> list[Cell]:
 def measured_costs(runs: Path) -> dict[tuple[str, str, int], float]:
     """Seconds an epoch by (dataset, method, d): the median over the finished cells in the runs folder."""
     found = defaultdict(list)
-    for path in runs.glob("cells/*/result.json"):
-        result = read_json(path)
-        if result and result["status"] == "FINISHED" and result["epochs"]:
-            found[result["dataset"], result["method"], result["d"]].append(result["seconds"] / result["epochs"])
+    for folder in runs.glob("cells/*"):
+        with suppress(DamagedFile):
+            result = read_finished(folder)
+            if result and result["epochs"]:
+                found[result["dataset"], result["method"], result["d"]].append(result["seconds"] / result["epochs"])
     return {kind: median(seconds) for kind, seconds in found.items()}
 
 
 def expected_seconds(settings: RunSettings, manifest: Manifest, timed: dict[tuple[str, str, int], float]) -> float:
-    epochs = settings.train.epochs
-    kind = (settings.dataset, settings.method, settings.d)
+    train, kind = settings.train, (settings.dataset, settings.method, settings.d)
     if kind in timed:
-        return timed[kind] * epochs
+        return timed[kind] * train.epochs + OVERHEAD
     fixed, slope = COST.get(settings.method, OTHER_COST)
-    return epochs * manifest.nodes * (1 + settings.permutations) * (fixed + slope * settings.d) * 1e-6
+    passes = train.epochs * (1 + settings.permutations) + EVALUATION * math.ceil(train.epochs / train.eval_every)
+    return passes * manifest.nodes * (fixed + slope * settings.d) * 1e-6 + OVERHEAD
 
 
 def wall_clock(plan: list[Cell], slots: int) -> float:

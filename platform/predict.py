@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.config import RunSettings
 from permlab.platform.engine_choice import register_kernels
 from permlab.platform.errors import RunError
-from permlab.platform.json_files import read_json
+from permlab.platform.json_files import load_json
 from permlab.platform.process_settings import process_for_runs
 from permlab.platform.settings import read_settings
+from permlab.platform.stored_result import WEIGHTS, check_files, read_finished
 from permlab.platform.trial import build_model, make_trainer
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel
@@ -33,13 +35,14 @@ class FinishedRun:
 
     @classmethod
     def load(cls, folder: Path) -> "FinishedRun":
-        run, result = read_json(folder / "run.json"), read_json(folder / "result.json")
-        weights = folder / "weights.pt"
-        if run is None or result is None or result["status"] != "FINISHED" or not weights.exists():
+        run, result = load_json(folder / "run.json"), read_finished(folder)
+        weights = folder / WEIGHTS
+        if run is None or result is None or not weights.exists():
             raise RunError(f"{folder} holds no finished run")
+        check_files(folder, result)
         if run.get("version", 0) < FIRST_VERSION:
             raise RunError(f"the weights in {folder} are of an older version of PermLab; train this run again")
-        settings = read_settings(RunSettings, [str(folder / "config.yaml")])
+        settings = _settings(run, folder)
         model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
         try:
             model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
@@ -68,6 +71,15 @@ class FinishedRun:
             register_kernels()
             make_trainer(anywhere, []).validate(task, datamodule=data, verbose=False)
         return store, task.outputs["train"], task.measured["train"]
+
+
+def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
+    if "settings" not in run:
+        return read_settings(RunSettings, [str(folder / "config.yaml")])  # where versions before this one kept them
+    try:
+        return RunSettings.model_validate(run["settings"])
+    except ValidationError:
+        raise RunError(f"the settings in {folder / 'run.json'} are of another version of PermLab") from None
 
 
 def locate(run: str, runs: Path) -> Path:

@@ -1,12 +1,13 @@
 """What a run leaves on disk, as it goes: the truth about it, whether or not a tracking server can be reached.
 
-run.json          what it is: name, tags, parameters, data set, engine, numerics
-history.jsonl     one line per epoch
-config.yaml, predictions.parquet, weights.pt, curves.png, error.txt
-result.json       how it ended; written last
-delivered-*.json  what a tracking store has of it, one file per store and experiment
+run.json       what it is: name, settings, tags, parameters, data set, engine, numerics
+history.jsonl  one line per epoch
+weights.pt, predictions.parquet: of a finished run; error.txt: of one that failed
+result.json    how it ended, and the digests of the other files; written last
+checkpoint.pt, checkpoint.before: while it is under way
 """
 
+import hashlib
 import json
 import socket
 import subprocess
@@ -17,20 +18,27 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-import yaml
 
 from permlab.datasets.manifest import Manifest
+from permlab.datasets.sources.base import file_digest
 from permlab.platform.certificates import measure_certificate
-from permlab.platform.checkpoint import save_atomically
+from permlab.platform.checkpoint import FILE_NAME as CHECKPOINT
+from permlab.platform.checkpoint import remove_state, save_weights
 from permlab.platform.config import RESULT_VERSION, RunSettings, cell_folder, cell_key
-from permlab.platform.json_files import read_json, without_nan, write_json
+from permlab.platform.histories import FILE_NAME as HISTORY
+from permlab.platform.histories import history_line
+from permlab.platform.json_files import without_nan, write_json
 from permlab.platform.numerics import Numerics, device_of
 from permlab.platform.process_settings import process_for_runs
+from permlab.platform.secrets import mask
 from permlab.platform.settings import describe
+from permlab.platform.stored_result import FILE_NAME as RESULT
+from permlab.platform.stored_result import FINISHED, PREDICTIONS, WEIGHTS, finished_result
 from permlab.platform.trial import Result, Trial
+from permlab.platform.whole_file import remove_parts, whole_file
 from permlab.tasks.data import EvaluationLoader
 
-FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+RUN = "run.json"
 SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics", "engine")
 
 
@@ -41,24 +49,26 @@ class Record:
         self.settings, self.manifest = settings, manifest
         self.key = cell_key(settings, manifest.digest)
         self.folder = cell_folder(settings, self.key)
-        self.written = 0  # epochs in history.jsonl
+        self.run: dict[str, Any] = {}  # the document of run.json
+        self.written: list[str] = []  # the lines of history.jsonl
 
     @property
     def finished(self) -> dict[str, Any] | None:
-        """The stored result, if the run is done."""
-        result = read_json(self.folder / "result.json")
-        return result if result and result["status"] == FINISHED else None
+        """The stored result, if the run is done and what it left is whole."""
+        return finished_result(self.folder)
 
     def forget(self) -> None:
-        """As if it had never run; what MLflow has of it stays there."""
+        """As if it had never run; what MLflow has of it gives way to the new run when that has ended."""
         for path in self.folder.glob("*.*"):
             if not path.name.endswith("lock"):
                 path.unlink(missing_ok=True)
 
     def start(self) -> None:
         settings, manifest = self.settings, self.manifest
-        for old in ("result.json", "history.jsonl", "error.txt"):
+        for old in (RESULT, HISTORY, "error.txt"):
             (self.folder / old).unlink(missing_ok=True)
+        for name in (RUN, HISTORY, WEIGHTS, PREDICTIONS, RESULT, CHECKPOINT):
+            remove_parts(self.folder / name)
         tags = {
             "permlab.key": self.key,
             "method": settings.method,
@@ -70,9 +80,10 @@ class Record:
             "host": socket.gethostname(),
             "device": device_of(settings.accelerator),
         }
-        document = {
+        self.run = {
             "version": RESULT_VERSION,
             "name": settings.name,
+            "settings": settings.model_dump(mode="json"),
             "experiment": settings.experiment,
             "tags": tags,
             "params": {key: str(value) for key, value, _ in describe(type(settings), settings)},
@@ -85,30 +96,31 @@ class Record:
             },
             "started": time.time(),
         }
-        write_json(self.folder / "run.json", document)
-        (self.folder / "config.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+        write_json(self.folder / RUN, self.run)
 
     def engine(self, engine: dict[str, str], numerics: list[Numerics]) -> None:
         """Who takes the training steps, and the numerics that took part until now."""
-        document = read_json(self.folder / "run.json") or {}
-        document |= {"engine": engine, "numerics": numerics[-1], "mixed": numerics if len(numerics) > 1 else []}
-        document["tags"] |= engine_tags(engine, numerics)
-        write_json(self.folder / "run.json", document)
+        self.run |= {"engine": engine, "numerics": numerics[-1], "mixed": numerics if len(numerics) > 1 else []}
+        self.run["tags"] |= engine_tags(engine, numerics)
+        write_json(self.folder / RUN, self.run)
 
     def epochs(self, history: list[dict[str, float]]) -> None:
         """Append what is new; an epoch whose final metrics came later is written again, whole."""
-        with (self.folder / "history.jsonl").open("a") as file:
-            for entry in history[max(self.written - 1, 0) :]:
-                line = json.dumps(without_nan(entry))
-                if line != getattr(self, "last_line", None):
-                    file.write(line + "\n")
-                    self.last_line = line
-        self.written = len(history)
+        begin = max(len(self.written) - 1, 0)
+        lines = [history_line(entry) for entry in history[begin:]]
+        with (self.folder / HISTORY).open("a") as file:
+            file.writelines(lines[1:] if lines[:1] == self.written[begin:] else lines)
+        self.written[begin:] = lines
 
     def finish(self, trial: Trial, result: Result) -> dict[str, Any]:
         """Write the artifacts, then the result; the checkpoint has served."""
-        save_atomically(result.weights, self.folder / "weights.pt")
-        self._predictions(trial, result)
+        write_json(self.folder / RUN, self.run)  # anew, like the history: whatever has happened to the file since
+        files = {
+            RUN: file_digest(self.folder / RUN),
+            HISTORY: self._history(result),
+            WEIGHTS: save_weights(result.weights, self.folder / WEIGHTS),
+            PREDICTIONS: self._predictions(trial, result),
+        }
         with process_for_runs(trial.settings.threads):
             certificate = measure_certificate(trial)
         document = summary(result) | {
@@ -119,27 +131,39 @@ class Record:
             "graphs": {part: len(graphs) for part, graphs in trial.data.split._asdict().items()},
             "certificate": without_nan(certificate),
             "tags": engine_tags(result.engine, result.numerics),
+            "files": files,
             "status": FINISHED,
             "ended": time.time(),
         }
-        write_json(self.folder / "result.json", document)
-        (self.folder / "checkpoint.pt").unlink(missing_ok=True)
+        write_json(self.folder / RESULT, document)
+        remove_state(self.folder / CHECKPOINT)
         return document
 
     def end(self, status: str, message: str, traceback: str = "") -> None:
         """The run ended before its time."""
         if traceback:
-            (self.folder / "error.txt").write_text(traceback)
-        write_json(self.folder / "result.json", {"status": status, "error": message, "ended": time.time()})
+            (self.folder / "error.txt").write_text(mask(traceback))
+        write_json(self.folder / RESULT, {"status": status, "error": message, "ended": time.time()})
 
-    def _predictions(self, trial: Trial, result: Result) -> None:
+    def _history(self, result: Result) -> str:
+        """Write all epochs anew, each once; returns the digest of the file."""
+        content = "".join(map(history_line, result.history)).encode()
+        with whole_file(self.folder / HISTORY) as file:
+            file.write(content)
+        return hashlib.sha256(content).hexdigest()
+
+    def _predictions(self, trial: Trial, result: Result) -> str:
+        """Returns the digest of the file."""
         store, data = trial.store, trial.data
         parts = []
         for split, predictions in result.outputs.items():
             graphs = EvaluationLoader(data, split).graphs
             columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs], "prediction": predictions.numpy()}
             parts.append(pa.table({"split": [split] * len(graphs)} | columns))
-        pa.parquet.write_table(pa.concat_tables(parts), self.folder / "predictions.parquet")
+        with whole_file(self.folder / PREDICTIONS) as file:
+            pa.parquet.write_table(pa.concat_tables(parts), file)
+            file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def summary(result: Result) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from typing import Any
 from rich.table import Table
 
 from permlab.platform.plan import Cell
+from permlab.platform.report.markdown import escape
+from permlab.platform.report.recipe import RECIPES, other_settings
+from permlab.platform.settings import describe
 
 PAPER = Path(__file__).parent / "paper_tables.csv"  # the 336 numbers of the paper's tables, from its appendix
 HEADLINE = {"auc": "AUC", "mae": "MAE"}
@@ -100,6 +103,21 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
+def other_recipe(cells: list[Cell]) -> str:
+    """How these cells differ from the recipe of the paper, whose numbers stand beside them; empty if they do not."""
+    sentences = []
+    for dataset in dict.fromkeys(cell.settings.dataset for cell in cells):
+        if dataset in RECIPES:
+            ours = defaultdict(set)
+            for cell in cells:
+                if cell.settings.dataset == dataset:
+                    for name, value, _ in describe(type(cell.settings), cell.settings):
+                        ours[name].add(str(value))
+            if found := other_settings(ours, dataset):
+                sentences.append(f"{dataset}, not as in the paper: {', '.join(found)}.")
+    return " ".join(sentences)
+
+
 def results_table(cells: list[Cell]) -> Table:
     header, rows = table_rows(cells)
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -129,5 +147,5 @@ def write_results(cells: list[Cell], folder: Path) -> None:
                 ]
             )
     header, rows = table_rows(cells)
-    lines = ["| " + " | ".join(cells_) + " |" for cells_ in (header, ["---"] * len(header), *rows)]
-    (folder / "results.md").write_text("\n".join(lines) + "\n")
+    lines = ["| " + " | ".join(map(escape, cells_)) + " |" for cells_ in (header, ["---"] * len(header), *rows)]
+    (folder / "results.md").write_text("\n".join([*lines, "", other_recipe(cells)]).rstrip() + "\n")

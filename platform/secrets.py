@@ -1,23 +1,49 @@
-"""Passwords in addresses stay out of everything that is printed."""
+"""Passwords stay out of everything that is printed or written down.
+
+A database that needs one finds it in PGPASSWORD or ~/.pgpass; one given in an address is kept in memory alone.
+"""
 
 import re
 import sys
 import traceback
 from types import TracebackType
+from typing import Any
 
-# The password of user:password@host ends at the last @ before a blank or quote: one that is not percent-encoded, as it
-# should be, may hold / and @ itself.
-_USER_PART = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://[^\s:/@'"]*):[^\s'"]*@""")
-_QUERY_PART = re.compile(r"""([?&](?:password|passwd|sslpassword|token)=)[^&\s'"]+""", re.IGNORECASE)
+HIDDEN = "***"
+# A password that is not percent-encoded, as it should be, may hold / @ and quotes; it ends at the last @ before a
+# blank. If there is no such @ it may hold blanks too, unless it looks like a port.
+_IN_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/]*):(?:\S*@|(?!\d+(?:[/\s]|$))[^@\n]*@)")
+_BY_NAME = re.compile(r"((?:passw(?:or)?d|token|secret(?:_access_key)?)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.IGNORECASE)
 
 
 def mask(text: str) -> str:
-    """The text with *** for every password in an address.
+    """The text with *** for every password.
 
     >>> mask("postgresql://me:secret@db.example/mlflow cannot be reached")
     'postgresql://me:***@db.example/mlflow cannot be reached'
+    >>> mask("host=db.example user=me password=secret")
+    'host=db.example user=me password=***'
     """
-    return _QUERY_PART.sub(r"\1***", _USER_PART.sub(r"\1:***@", text))
+    return _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", _BY_NAME.sub(rf"\1{HIDDEN}", text))
+
+
+def masked(document: Any) -> Any:
+    """A document of lists and dictionaries with *** for every password: what is written to a file."""
+    if isinstance(document, dict):
+        return {key: masked(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [masked(value) for value in document]
+    return mask(document) if isinstance(document, str) else document
+
+
+def unmasked(address: str) -> str:
+    """A database's address as it can be used: where a file says ***, PGPASSWORD or ~/.pgpass has the password."""
+    user, at, place = address.rpartition("@")
+    password = user.partition("://")[2].partition(":")[2]
+    if "@" in password:
+        raise ValueError("the password holds an @: write it as %40, or leave it out and set PGPASSWORD or ~/.pgpass")
+    place = re.sub(rf"(?<=[?&])password={re.escape(HIDDEN)}&?", "", place).rstrip("?&")
+    return f"{user.removesuffix(f':{HIDDEN}')}{at}{place}"
 
 
 def masked_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import os
+import re
 import shutil
 import socket
 import sys
@@ -22,16 +23,20 @@ from typing import Any, Self
 
 import ray
 from ray._private import ray_constants as constants
+from ray._private import worker as ray_worker
 from ray.autoscaler.sdk import request_resources
-from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
 
 from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
+from permlab.datasets.checked import checked_manifest
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
+from permlab.platform.console import err
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.grid import ResourceSettings, SweepSettings
+from permlab.platform.liveness import holding, remove_left
 from permlab.platform.plan import Cell
 
 Runner = Callable[[Any], dict[str, Any]]
@@ -46,6 +51,8 @@ class Progress:
     running: int = 0
     failed: int = 0
     killed: int = 0
+    started: dict[str, float] = field(default_factory=dict)  # when the cells that are running began, by key
+    lost: set[str] = field(default_factory=set)  # keys of the cells that failed or were stopped
     events: list[str] = field(default_factory=list)  # since the last look
 
     @property
@@ -62,6 +69,8 @@ def cluster(address: str | None) -> Iterator[int]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address and address not in ("auto", "local"):
         _reach(address)
+    os.environ.setdefault("RAY_task_oom_retries", "4")  # Ray itself never gives up a cell that does not fit
+    ray_worker.print_to_stdstream = _tell  # type: ignore[assignment]  # else its errors, 40 lines each, on our stdout
     joins = constants.ENABLE_RAY_CLUSTER
     constants.ENABLE_RAY_CLUSTER = joins and bool(address)  # Ray on this machine keeps to loopback, as on macOS
     try:
@@ -80,6 +89,17 @@ def cluster(address: str | None) -> Iterator[int]:
         yield len([node for node in ray.nodes() if node["Alive"]])
     finally:
         ray.shutdown()
+
+
+def _tell(data: dict[str, Any], **_: Any) -> None:
+    """One line for an error of the cluster itself."""
+    text = str(data["lines"][0])
+    if "running low on memory" in text:
+        where = re.search(r"IP: ([^,)]+)", text)
+        said = f"Ray ended a worker: memory ran low on {where[1] if where else 'its node'}. Its cell resumes from its "
+        err.print(f"{said}checkpoint; resources.cpus=2 lets fewer run at a time", markup=False)
+    else:
+        err.print(f"Ray: {text.splitlines()[0][:300]}", markup=False)
 
 
 def look() -> None:
@@ -159,11 +179,8 @@ def _receive(dataset: str, data: list[Any], digest: str) -> None:
     """Put the driver's copy of the data set into this node's cache, once, if it is not there."""
     name = parse_name(dataset)
     folder = folder_of(name)
-    try:
-        if read_manifest(folder, name.text).digest == digest:
-            return
-    except DataError:
-        pass
+    if _has(folder, name.text, digest):
+        return
     if not data or remote_address():
         build(dataset)
         return
@@ -171,13 +188,20 @@ def _receive(dataset: str, data: list[Any], digest: str) -> None:
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / f".{folder.name}.lock"):
-        if (folder / "manifest.json").exists() and read_manifest(folder, name.text).digest == digest:
+        if _has(folder, name.text, digest):
             return
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
         for file, content in ray.get(data[0]).items():
             (scratch / file).write_bytes(content)
         shutil.rmtree(folder, ignore_errors=True)
         scratch.rename(folder)
+
+
+def _has(folder: Path, name: str, digest: str) -> bool:
+    try:
+        return checked_manifest(folder, name).digest == digest
+    except DataError:  # it is missing or damaged
+        return False
 
 
 class Tasks:
@@ -204,13 +228,16 @@ class Tasks:
 
     def __enter__(self) -> Self:
         self.runs.mkdir(parents=True, exist_ok=True)
-        (self.runs / self.sentinel).touch()
+        remove_left(self.runs, ".shared-*")
+        self.holding = holding(self.runs / self.sentinel)
+        self.holding.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         (self.runs / self.sentinel).unlink(missing_ok=True)
+        self.holding.__exit__(kind, error, trace)
         with suppress(RayError, RuntimeError):  # the cluster may be gone
             ask(self.resources, 0)
 
@@ -272,7 +299,9 @@ def run_cells(
             while waiting and len(tasks) < tasks.room:
                 cell = waiting.pop()
                 tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
+                progress.started[cell.key] = time.monotonic()
             for cell, outcome in tasks.ended():
+                progress.started.pop(cell.key, None)
                 _settle(cell, outcome, progress)
             progress.running = min(tasks.room, len(tasks))
             on_progress(progress)
@@ -293,6 +322,9 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
         outcome = {"status": "KILLED"}
     except RayTaskError as error:
         outcome = {"status": "FAILED", "error": str(error.cause or error).splitlines()[-1]}
+    except OutOfMemoryError:
+        said = "memory ran low each time; resources.cpus=2 lets fewer run at a time, train.batch_size and d need less"
+        outcome = {"status": "FAILED", "error": said}
     except RayError as error:  # its worker or node died more often than it may
         outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     if files := outcome.pop("files", None):
@@ -307,7 +339,9 @@ def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
         cell.result = outcome["result"]
         progress.finished += 1
         progress.events.append(f"{cell.settings.name} finished")
-    elif outcome["status"] == "FAILED":
+        return
+    progress.lost.add(cell.key)
+    if outcome["status"] == "FAILED":
         progress.failed += 1
         progress.events.append(f"{cell.settings.name} failed: {outcome['error']}")
     else:

@@ -9,17 +9,18 @@ import yaml
 from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
 from permlab.platform.plan import Cell
+from permlab.platform.secrets import masked
 from permlab.platform.settings import describe
 
 
 def open_folder(folder: Path, settings: SweepSettings, plan: list[Cell]) -> None:
-    settings = settings.without_password()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(masked(settings.model_dump(mode="json")), sort_keys=False))
     write_json(folder / "plan.json", {"cells": [cell.row for cell in plan]})
     before = read_json(folder / "sweep.json") or {}
     params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
-    started = before.get("started", time.time())
+    # MLflow's parameters never change: other ones need another parent run, told by its start
+    started = before["started"] if before.get("params") == params else time.time()
     write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
 
 

@@ -1,8 +1,6 @@
 """Reads a sweep back from MLflow, for reports; and gives it one to keep. Beside tracking.py, which writes."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +8,13 @@ import pandas as pd
 import yaml
 
 from permlab.platform.errors import ConfigError, RunError
-from permlab.platform.histories import evaluated, read_history
+from permlab.platform.histories import evaluated, whole_history
 from permlab.platform.json_files import read_json
 from permlab.platform.report.stored import StoredSweep, StoredTuning
 from permlab.platform.secrets import mask
-from permlab.platform.tracking import connect, sqlite_file, tracking_uri
+from permlab.platform.tracking import connect, search_runs, sqlite_file, store_errors, tracking_uri
 from permlab.platform.tuning.choice import FILE as CHOSEN
 from permlab.platform.tuning.choice import STUDIES, baseline_name
-
-PAGE = 1000  # runs a call
 
 
 def read_sweep(name: str, runs: Path) -> StoredSweep:
@@ -27,17 +23,18 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     path = sqlite_file(uri)
     if path and not path.exists():
         raise ConfigError(f"nothing is tracked in {runs}; name another folder with --runs, or set MLFLOW_TRACKING_URI")
-    with _one_line(uri):
+    with store_errors(uri):
         client = connect(runs)
         experiment = client.get_experiment_by_name(name)
-        found = list(_search(client, experiment.experiment_id)) if experiment else []
+        found = list(search_runs(client, experiment.experiment_id)) if experiment else []
         parents = [run for run in found if "permlab.sweep" in run.data.tags and "permlab.key" not in run.data.tags]
         if not parents:
             known = ", ".join(_sweeps(client)) or "there are none; has it been delivered? (permlab deliver)"
             raise ConfigError(f"there is no sweep {name!r} in {uri}; choose from: {known}")
         parent = max(parents, key=lambda run: run.info.start_time)
         with tempfile.TemporaryDirectory() as folder:
-            plan = _plan(client, parent.info.run_id, Path(folder))
+            on_disk = read_json(runs / "sweeps" / name / "plan.json") or {}  # the store's may be older
+            plan = on_disk.get("cells") or _plan(client, parent.info.run_id, Path(folder))
             cells = _cells(plan, found)
             histories = _histories(client, parent.info.run_id, cells, Path(folder))
             chosen = _chosen(client, parent.info.run_id, Path(folder))
@@ -47,11 +44,14 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     if chosen:
         tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
     run = parent.info
-    return StoredSweep(name, run.status, mask(uri), run.run_id, parent.data.params, cells, histories, tuning=tuning)
+    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning)
 
 
 def download_artifacts(run_id: str, runs: Path) -> Path:
     """The artifacts of an MLflow run in a local folder."""
+    path = sqlite_file(tracking_uri(runs))
+    if path and not path.exists():
+        raise RunError(f"{run_id!r} is no run in {runs}, where nothing is tracked")
     try:
         client = connect(runs)
         client.get_run(run_id)
@@ -63,31 +63,10 @@ def download_artifacts(run_id: str, runs: Path) -> Path:
 
 def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
     """Log the report's files to the sweep's parent run, where MLflow shows them."""
-    with _one_line(sweep.store):
+    with store_errors(sweep.store):
         client = connect(runs)
         client.log_artifacts(sweep.run_id, str(folder), "report")
         client.set_tag(sweep.run_id, "permlab.report", "report/report.html")
-
-
-@contextmanager
-def _one_line(uri: str) -> Iterator[None]:
-    try:
-        yield
-    except (ConfigError, RunError):
-        raise
-    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
-        reason = str(error).splitlines()[0][:200]
-        raise RunError(f"{uri} cannot be reached: {reason}") from None
-
-
-def _search(client: Any, experiment_id: str, query: str = "") -> Iterator[Any]:
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], query, max_results=PAGE, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def _sweeps(client: Any) -> list[str]:
@@ -117,7 +96,7 @@ def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
         if run is None:
             row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
         else:
-            row |= {"status": run.info.status, "run_id": run.info.run_id}
+            row |= {"status": run.info.status, "run_id": run.info.run_id, "params": run.data.params}
             row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics")} | run.data.metrics
         rows.append(row)
     return pd.DataFrame(rows)
@@ -140,7 +119,7 @@ def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> p
             place = folder / key
             place.mkdir()
             client.download_artifacts(cell_run, "history.jsonl", str(place))
-            rows += [{"key": key} | entry for entry in evaluated(read_history(place))]
+            rows += [{"key": key} | entry for entry in evaluated(whole_history(place))]
     return pd.concat([table, pd.DataFrame(rows)], ignore_index=True) if rows else table
 
 
@@ -159,7 +138,7 @@ def _studies(client: Any, chosen: list[dict[str, Any]], folder: Path) -> list[di
     for tuning in {choice["study"].split("/")[0] for choice in chosen}:
         experiment = client.get_experiment_by_name(tuning)
         query = f"tags.`permlab.tuning` = '{tuning}' AND tags.`mlflow.runName` = '{tuning} tuning'"
-        for run in _search(client, experiment.experiment_id, query) if experiment else []:
+        for run in search_runs(client, experiment.experiment_id, query) if experiment else []:
             if any(item.path == STUDIES for item in client.list_artifacts(run.info.run_id)):
                 path = client.download_artifacts(run.info.run_id, STUDIES, str(folder))
                 found |= {study["study"]: study for study in (read_json(Path(path)) or {"studies": []})["studies"]}

@@ -12,6 +12,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
+from permlab.platform.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.checkpoint import RunState, load_state
 from permlab.platform.config import RunSettings, cell_folder, cell_key
 from permlab.platform.console import err
@@ -119,7 +120,7 @@ class Trial:
         stop_signal: Callable[[], int],
     ) -> Result:
         settings, data, train = self.settings, self.data, self.settings.train
-        checkpoint = None if settings.temporary else self.folder / "checkpoint.pt"
+        checkpoint = None if settings.temporary else self.folder / CHECKPOINT
         state = load_state(checkpoint, self.key) if checkpoint else RunState(self.key)
         keeper = Keeper(state, checkpoint, train, on_epoch, stop_signal)
         profiler = SimpleProfiler() if train.profile else None
@@ -189,6 +190,7 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
         )
         readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
         readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
+        settings.check_weights(in_channels, readout.out_channels)
         head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout)
     dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
     return GraphModel(gcn, readout, head).to(dtype)
@@ -219,10 +221,9 @@ def resume(trainer: pl.Trainer, data: GraphData, state: RunState) -> None:
 def _take_part(state: RunState, numerics: Numerics, name: str) -> None:
     """Note the numerics of this process; a run that has had others is mixed, and says so."""
     if state.numerics and (changed := differences(state.numerics[-1], numerics)):
-        err.print(
-            f"{name} resumes under other numerics ({changed}): its numbers will be right, but not to the last bit",
-            markup=False,
-        )
+        same_code = state.numerics[-1].get("code") == numerics["code"]
+        outcome = "its numbers will be right, but not to the last bit" if same_code else "part of it is by other code"
+        err.print(f"{name} resumes under other numerics ({changed}): {outcome}", markup=False)
     state.numerics = [*(other for other in state.numerics if other != numerics), numerics]
 
 

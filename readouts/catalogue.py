@@ -74,7 +74,7 @@ def entry(method: str) -> Entry:
 def build(method: str, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Readout:
     """The readout `method` for x [n, d] and graphs of at most `max_nodes` nodes; options go to its constructor."""
     chosen = entry(method)
-    check_size("d", d)
+    check_size("d", d, most=10_000)
     check_size("max_nodes", max_nodes)
     check_size("seed", seed, least=0)
     fixed = chosen.arguments(d, max_nodes, seed)

@@ -1,27 +1,30 @@
 """What a readout keeps and loses on n × d matrices, as far as a search can find out.
 
-A search proves no bound. But a ratio, a collision or a jump that it found is a fact: the pair is kept. All float64.
+A search proves no bound. But a ratio, a collision or a jump that it reports is a fact: float64 finds the pair, which is
+kept, and `confirm` checks it in many digits or by shrinking it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from math import comb, sqrt
 
 import torch
 from torch import Tensor
 
-from permlab.readouts import pairs
+from permlab.readouts import confirm, pairs
 from permlab.readouts.base import Readout
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import MAX_MINORS, is_full_spark, lipschitz_bounds, universal_size
+from permlab.readouts.keys import lipschitz_bounds, universal_size
+from permlab.readouts.metric import quotient_distance
 from permlab.readouts.pooling import Sum
-from permlab.readouts.search import Measured, Pair, apply, climb, measure, meet
+from permlab.readouts.search import Measured, Pair, apply, explore, measure, meet, steps_of
 from permlab.readouts.sorting import Ordering, ReducedOrdering
-from permlab.readouts.universality import Universality, check_universal, within_reach
+from permlab.readouts.spark import MAX_MINORS, is_full_spark
+from permlab.readouts.universality import Universality, check_universal, decidable
 
-COLLIDED, APART = 1e-10, 1e-2  # outputs this near for inputs this far, relative to the size of X: a collision
-CLOSE, JUMPED = 1e-5, 1e-2  # inputs this near for outputs this far: not continuous
+COLLIDED, APART = 1e-10, 1e-2  # outputs this near for inputs this far, relative to the size of X: perhaps a collision
 INVARIANT = 1e-9
 
 
@@ -36,7 +39,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The result of `certify`. None stands for: no theorem says (bounds), none found (collision, jump), not decided."""
+    """The result of `certify`. None stands for: no theorem says (bounds), none found (pairs), not decided."""
 
     n: int
     d: int
@@ -46,15 +49,16 @@ class Certificate:
     gradient: Extremes
     lower: float | None  # a₀ of a theorem
     upper: float | None  # b₀
-    collision: Pair | None
+    collision: Pair | None  # confirmed
+    unconfirmed: Pair | None  # nearly a collision, where none was confirmed: one image in float64, not in many digits
     jump: Pair | None
     universality: Universality | None
 
     def contradictions(self, readout: Readout) -> list[str]:
         """Facts that the readout's class states and this certificate refutes."""
         found = []
-        if readout.permutation_invariant != (self.invariance_error < INVARIANT):
-            found.append(f"permutation_invariant is {readout.permutation_invariant}")
+        if readout.permutation_invariant and self.invariance_error > INVARIANT:
+            found.append("permutation_invariant is True")
         if readout.injective == "yes" and self.collision:
             found.append("injective is 'yes'")
         if readout.lipschitz and self.jump:
@@ -86,39 +90,41 @@ def certify(
     readout = readout.double().requires_grad_(False)
     X, Y = pairs.draw(samples, n, readout.in_channels, seed)
     sampled = measure(readout, X, Y)
+    done = count(1)
 
-    def report(offset: int) -> Callable[[int], None] | None:
-        return (lambda step: progress(offset + step, 2 * steps)) if progress else None
+    def step_done() -> None:
+        if progress:
+            progress(next(done), 2 * steps_of(steps))
 
-    down = climb(readout, sampled, steps, largest=False, progress=report(0))
-    up = climb(readout, sampled, steps, largest=True, progress=report(steps))
+    down, up = (explore(readout, sampled, steps, largest, seed, step_done) for largest in (False, True))
     universality = None
-    if isinstance(readout, Ordering) and within_reach(n, readout.in_channels):
+    if type(readout) is Ordering and decidable(readout.key, n):
         universality = check_universal(readout.key, n, budget, seconds)
     lower, upper = theorem_bounds(readout, n)
-    everything = (sampled, down, up)
+    collision, unconfirmed = _collision(readout, (sampled, down, up), universality)
     return Certificate(
         n=n,
         d=readout.in_channels,
         m=readout.out_channels,
         invariance_error=_invariance_error(readout, X, seed),
-        sampling=_extremes(sampled),
-        gradient=Extremes(_extremes(down).smallest, _extremes(up).largest, len(down) + len(up)),
+        sampling=_extremes(readout, sampled, sampled),
+        gradient=_extremes(readout, down, up),
         lower=lower,
         upper=upper,
-        collision=_collision(readout, everything, universality),
-        jump=_jump(everything),
+        collision=collision,
+        unconfirmed=unconfirmed,
+        jump=confirm.jump(readout, sampled, upper) or confirm.jump(readout, up, upper),
         universality=universality,
     )
 
 
 def theorem_bounds(readout: Readout, n: int) -> tuple[float | None, float | None]:
-    """(a₀, b₀) of inequality (1.2) for matrices of n rows, where a theorem gives them."""
-    if isinstance(readout, Sum):
+    """(a₀, b₀) of inequality (1.2) for matrices of n rows, where a theorem gives them: of these classes, no others."""
+    if type(readout) is Sum:
         return None, sqrt(n)
-    if isinstance(readout, ReducedOrdering):
+    if type(readout) is ReducedOrdering:
         return None, _norm(readout.key) * _norm(readout.weight)
-    if isinstance(readout, Ordering):
+    if type(readout) is Ordering:
         d, D = readout.key.shape
         if universal_size(d, n) <= D and comb(D, d) <= MAX_MINORS and is_full_spark(readout.key):
             return lipschitz_bounds(readout.key)
@@ -131,34 +137,41 @@ def _norm(matrix: Tensor) -> float:
 
 
 def _invariance_error(readout: Readout, X: Tensor, seed: int) -> float:
+    """Images count as at least a thousandth of the usual size: what is left of a sum that cancels is rounding."""
     images = apply(readout, X)
     moved = apply(readout, pairs.shuffled(X, torch.Generator().manual_seed(seed + 1)))
-    return float(((moved - images).norm(dim=1) / images.norm(dim=1).clamp(min=1e-12)).max())
+    size = images.norm(dim=1)
+    return float(((moved - images).norm(dim=1) / size.clamp(min=1e-3 * float(size.median()) + 1e-12)).max())
 
 
-def _extremes(measured: Measured) -> Extremes:
-    return Extremes(measured[int(measured.ratio.argmin())], measured[int(measured.ratio.argmax())], len(measured))
+def _extremes(readout: Readout, low: Measured, high: Measured) -> Extremes:
+    smallest, largest = low.extremes(1, largest=False)[0], high.extremes(1, largest=True)[0]
+    searched = len(low) if low is high else len(low) + len(high)
+    return Extremes(confirm.precisely(readout, smallest), confirm.precisely(readout, largest), searched)
 
 
-def _collision(readout: Readout, found: tuple[Measured, ...], universality: Universality | None) -> Pair | None:
-    """Two matrices that are clearly different and have one image: found as such, or reached from the nearest."""
+def _collision(
+    readout: Readout, found: tuple[Measured, ...], universality: Universality | None
+) -> tuple[Pair | None, Pair | None]:
+    """Two clearly different matrices with one image: confirmed, or else what float64 takes for such a pair."""
     if universality and universality.X is not None and universality.Y is not None:
-        known = measure(readout, universality.X[None], universality.Y[None])
-        return known[0]
+        X, Y = universality.X, universality.Y
+        return Pair(X, Y, quotient_distance(X, Y), 0.0), None
+    unconfirmed = None
     for measured in found:
         far = measured.where(measured.distance > APART * measured.X.flatten(1).norm(dim=1))
-        for place in far.ratio.argsort()[:4].tolist():
-            pair = far[place] if far[place].moved == 0 else meet(readout, far[place])
-            size = max(float(pair.X.norm()), 1e-12)
-            if pair.moved < COLLIDED * size and pair.distance > APART * size and torch.isfinite(pair.X).all():
-                return pair
-    return None
+        nearest = far.extremes(4, largest=False)
+        for pair in (nearest[place] for place in range(len(nearest))):
+            pair = pair if pair.moved == 0 else meet(readout, pair)
+            if not _seems_to_collide(pair):
+                continue
+            confirmed = confirm.collision(readout, pair)
+            if confirmed and _seems_to_collide(confirmed):
+                return confirmed, None
+            unconfirmed = unconfirmed or pair
+    return None, unconfirmed
 
 
-def _jump(found: tuple[Measured, ...]) -> Pair | None:
-    """Two matrices nearly the same whose images are not."""
-    for measured in found:
-        near = measured.where((measured.distance < CLOSE) & (measured.moved > JUMPED))
-        if len(near):
-            return near[int(near.moved.argmax())]
-    return None
+def _seems_to_collide(pair: Pair) -> bool:
+    size = max(float(pair.X.norm()), 1e-12)
+    return bool(pair.moved < COLLIDED * size and pair.distance > APART * size and torch.isfinite(pair.X).all())

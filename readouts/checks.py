@@ -85,10 +85,18 @@ def ptr_from_index(index: Tensor | None, x: Tensor, dim_size: int | None) -> Ten
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
-def check_size(name: str, value: object, least: int = 1) -> None:
-    """A size given to a constructor is an integer of at least `least`."""
+def check_size(name: str, value: object, least: int = 1, most: int = 2**63 - 1) -> None:
+    """A size given to a constructor is an integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ReadoutError(f"{name} is {value!r}; it must be an integer of at least {least}")
+    if value > most:
+        raise ReadoutError(f"{name} is {value}; the limit is {most:,}")
+
+
+def check_positive(name: str, value: object) -> None:
+    """A scale given to a constructor is a positive number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ReadoutError(f"{name} is {value!r}; it must be positive and finite")
 
 
 def as_matrix(name: str, value: Any) -> Tensor:
@@ -101,3 +109,13 @@ def as_matrix(name: str, value: Any) -> Tensor:
     if not torch.isfinite(matrix).all():
         raise ReadoutError(f"{name} has entries that are not finite; NaN and inf are refused")
     return matrix
+
+
+def check_key(A: Any, d: int | None = None) -> Tensor:
+    """A as float64 [d, D] with D ≥ d, or a ReadoutError. With fewer columns than rows no X is separated."""
+    key = as_matrix("the key A", A).detach().to(torch.float64)
+    if d is not None and key.size(0) != d:
+        raise ReadoutError(f"the key A has {key.size(0)} rows, but d = {d}: it must be [{d}, D]")
+    if key.size(1) < key.size(0):
+        raise ReadoutError(f"the key A has D = {key.size(1)} columns, fewer than d = {key.size(0)}: it needs D ≥ d")
+    return key

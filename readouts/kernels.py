@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from permlab.readouts.base import Readout
-from permlab.readouts.checks import check_size
+from permlab.readouts.checks import check_positive, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.segments import segment_sum
@@ -63,10 +63,9 @@ class GaussianKernels(_KernelSum):
         seed: int = 0,
     ) -> None:
         check_size("in_channels", in_channels)
-        check_size("kernels", kernels)
+        check_size("kernels", kernels, most=100_000)
         check_size("seed", seed, least=0)
-        if not sigma > 0:
-            raise ReadoutError(f"sigma is {sigma}; it must be positive")
+        check_positive("sigma", sigma)
         super().__init__(in_channels, kernels, mean)
         self.sigma, self.normalise = sigma, normalise
         drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -82,7 +81,9 @@ class GaussianKernels(_KernelSum):
 class FourierKernels(_KernelSum):
     """φ(X) = (Re, Im) of Σ_k exp(2πi⟨x_k, y_j⟩), j ∈ [m/2]: [n, d] → R^m. Frequencies: seeded normal, times `scale`.
 
-    Lipschitz. Not injective: with finitely many frequencies and n free, sums of exponentials collide.
+    Lipschitz. Injective for no n: the frequencies are floats, multiples of some 2^−k, so 2^k added to an entry of X
+    moves nothing. Where n·d > m no frequencies help: a continuous map into fewer dimensions is not injective.
+    Otherwise 2nd + 1 generic real ones would suffice (arXiv 2306.06529).
     """
 
     injective = "no"
@@ -97,10 +98,9 @@ class FourierKernels(_KernelSum):
         self, in_channels: int, kernels: int = 50, scale: float = 0.25, mean: bool = False, seed: int = 0
     ) -> None:
         check_size("in_channels", in_channels)
-        check_size("kernels", kernels)
+        check_size("kernels", kernels, most=100_000)
         check_size("seed", seed, least=0)
-        if not scale > 0:
-            raise ReadoutError(f"scale is {scale}; it must be positive")
+        check_positive("scale", scale)
         super().__init__(in_channels, 2 * kernels, mean)
         drawn = torch.randn(kernels, in_channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         self.register_buffer("frequencies", scale * drawn)
@@ -113,8 +113,8 @@ class FourierKernels(_KernelSum):
 class PolynomialKernels(_KernelSum):
     """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ degree: [n, d] → R^m, m = C(degree + d, d) − 1.
 
-    With degree N: the power sums of N vectors, injective for n ≤ N. Not Lipschitz: it grows like ‖X‖^degree, and the
-    lower bound is 0.
+    With N = degree these are the power sums of N vectors: injective for n ≤ N, and larger graphs are refused. Not
+    Lipschitz: it grows like ‖X‖^N, and the lower bound is 0.
     """
 
     injective = "yes"
@@ -130,7 +130,7 @@ class PolynomialKernels(_KernelSum):
         check_size("degree", degree)
         exponents = monomials(in_channels, degree)
         super().__init__(in_channels, len(exponents), mean)
-        self.degree = degree
+        self.degree = self.max_nodes = degree
         self.register_buffer("exponents", torch.tensor(exponents))
 
     def features(self, x: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class PolynomialKernels(_KernelSum):
 
 
 class PowerSums(PolynomialKernels):
-    """φ(x)_j = Σ_k x_k^j, j = 1 … N: [n, 1] → R^N, (1.4). d = 1 only. Injective for n ≤ N, not Lipschitz."""
+    """φ(x)_j = Σ_k x_k^j, j = 1 … N: [n, 1] → R^N, (1.4). d = 1 only, n ≤ N. Injective, not Lipschitz."""
 
     formula = "Σₖ xₖʲ, j = 1 … N"
     dimension = "N"

@@ -3,7 +3,6 @@
 Keys are float64; `Ordering` casts them to the dtype of its input.
 """
 
-from itertools import combinations, islice
 from math import comb
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from permlab.readouts.checks import as_matrix
+from permlab.readouts.checks import as_matrix, check_key, check_size
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.spark import MAX_MINORS, is_full_spark, smallest_minor
 from permlab.readouts.universality import Universality, check_universal
 
 __all__ = [
@@ -30,18 +30,7 @@ __all__ = [
     "universal_size",
 ]
 
-MAX_MINORS = 2_000_000
 MAX_COLUMNS = 10_000
-
-
-def check_key(A: Any, d: int | None = None) -> Tensor:
-    """A as float64 [d, D] with D ≥ d, or a ReadoutError. With fewer columns than rows no X is separated."""
-    key = as_matrix("the key A", A).detach().to(torch.float64)
-    if d is not None and key.size(0) != d:
-        raise ReadoutError(f"the key A has {key.size(0)} rows, but d = {d}: it must be [{d}, D]")
-    if key.size(1) < key.size(0):
-        raise ReadoutError(f"the key A has D = {key.size(1)} columns, fewer than d = {key.size(0)}: it needs D ≥ d")
-    return key
 
 
 def _check_shape(d: int, D: int) -> None:
@@ -58,7 +47,10 @@ def identity(d: int) -> Tensor:
 
 
 def identity_plus(a: Any) -> Tensor:
-    """[I | a], D = d + 1: separates almost every X if no a_k is 0 (Proposition 3.7), not every X."""
+    """[I | a], D = d + 1: separates almost every X if no a_k is 0 (Proposition 3.7).
+
+    Every X only for n = 1, d = 1 or n = d = 2: two rows of d columns need 2d − 1.
+    """
     column = as_matrix("a", torch.as_tensor(a, dtype=torch.float64).reshape(1, -1))[0]
     _check_shape(column.numel(), column.numel())
     if not bool((column != 0).all()):
@@ -95,13 +87,15 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
     if name in ("ones", "identity") and not size:
         return identity_plus_ones(d) if name == "ones" else identity(d)
     if name == "spark" and not size:
-        D = universal_size(d, n)
+        D = universal_size(d, min(n, 20))  # 20! is over the limit, and 99999999! takes hours
         if D > MAX_COLUMNS:
             raise ReadoutError(
-                f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: try spark:{4 * d}"
+                f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: "
+                f"spark:{n * (d - 1) + 1} is universal too"
             )
         return full_spark(d, D, seed)
-    if name in ("gaussian", "spark") and size.isdigit():
+    if name in ("gaussian", "spark") and size.isdecimal() and len(size) < 20:
+        check_size("D", int(size), most=MAX_COLUMNS)
         return (gaussian if name == "gaussian" else full_spark)(d, int(size), seed)
     try:
         return check_key([[float(entry) for entry in row.split(",")] for row in text.split(";")], d)
@@ -114,31 +108,10 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
 
 
 def universal_size(d: int, n: int) -> int:
-    """D = 1 + (d−1)·n!, where every full spark key is universal (Theorem 3.9)."""
+    """D = 1 + (d−1)·n!, where every full spark key is universal (Theorem 3.9); n(d−1) + 1 is enough for that."""
     return 1 + (d - 1) * int(np.prod(np.arange(1, n + 1), dtype=object))
-
-
-def _smallest_minors(A: Any) -> float:
-    """min over J ⊂ [D], |J| = d, of s_d(A[J])."""
-    key = check_key(A).numpy()
-    d, D = key.shape
-    if comb(D, d) > MAX_MINORS:
-        raise ReadoutError(f"a {d} × {D} key has {comb(D, d):,} minors; the limit is {MAX_MINORS:,}")
-    subsets = combinations(range(D), d)
-    smallest = np.inf
-    while block := list(islice(subsets, 10_000)):
-        submatrices = key[:, np.array(block)].transpose(1, 0, 2)  # [block, d, d]
-        smallest = min(smallest, np.linalg.svd(submatrices, compute_uv=False)[:, -1].min())
-    return float(smallest)
-
-
-def is_full_spark(A: Any) -> bool:
-    """Are any d columns of A [d, D] independent? All C(D, d) minors are looked at, columns scaled to unit length."""
-    key = check_key(A)
-    norms = key.norm(dim=0)
-    return bool((norms > 0).all()) and _smallest_minors(key / norms) > 1e-12
 
 
 def lipschitz_bounds(A: Any) -> tuple[float, float]:
     """(a₀, b₀) = (min_J s_d(A[J]), s₁(A)). b₀ holds for every key; a₀ for full spark keys with D ≥ 1 + (d−1)·n!."""
-    return _smallest_minors(A), float(np.linalg.svd(check_key(A).numpy(), compute_uv=False)[0])
+    return smallest_minor(A), float(np.linalg.svd(check_key(A).numpy(), compute_uv=False)[0])

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from permlab.readouts.errors import ReadoutError
 
 PAPER_METHODS = ("ordering", "kernels", "identity", "augment", "sum", "sort", "set2set")
+NOT_INVARIANT = ("identity", "augment")
 NAMES = (
     *PAPER_METHODS,
     "reduced",

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from permlab.readouts import pairs
 from permlab.readouts.base import Readout
 from permlab.readouts.metric import align, quotient_distance, quotient_distances
 
 LEAST_DISTANCE = 1e-7  # below, a ratio of float64 numbers says more about rounding than about φ
-STARTS = 24
+STARTS = 1000
+MOST_NUMBERS = 10**7  # n·m for every pair that a step looks at: some 100 MB
+ROUNDS = 8  # of short paths from noisy copies of the best pairs
+COPIES, NOISE = 4, 0.5
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,17 @@ class Measured:
     def __getitem__(self, place: int) -> Pair:
         return Pair(self.X[place], self.Y[place], float(self.distance[place]), float(self.moved[place]))
 
-    def where(self, mask: Tensor) -> "Measured":
-        return Measured(self.X[mask], self.Y[mask], self.distance[mask], self.moved[mask])
+    def where(self, places: Tensor) -> "Measured":
+        """The pairs that a mask or indices choose, copied."""
+        return Measured(self.X[places], self.Y[places], self.distance[places], self.moved[places])
+
+    def beside(self, others: "Measured") -> "Measured":
+        X, Y = torch.cat([self.X, others.X]), torch.cat([self.Y, others.Y])
+        return Measured(X, Y, torch.cat([self.distance, others.distance]), torch.cat([self.moved, others.moved]))
+
+    def extremes(self, count: int, largest: bool) -> "Measured":
+        """At most `count` pairs, the most extreme first."""
+        return self.where(self.ratio.argsort(descending=largest)[:count])
 
 
 def apply(readout: Readout, X: Tensor) -> Tensor:
@@ -58,62 +71,101 @@ def apply(readout: Readout, X: Tensor) -> Tensor:
 
 
 def measure(readout: Readout, X: Tensor, Y: Tensor) -> Measured:
-    """Distances before and after φ; pairs nearer than LEAST_DISTANCE are left out."""
+    """Distances before and after φ; pairs nearer than LEAST_DISTANCE, and images that overflow, are left out."""
     moved = (apply(readout, X) - apply(readout, Y)).norm(dim=1)
     measured = Measured(X, Y, quotient_distances(X, Y), moved)
-    return measured.where(measured.distance > LEAST_DISTANCE)
+    return measured.where((measured.distance > LEAST_DISTANCE) & moved.isfinite())
+
+
+def steps_of(steps: int) -> int:
+    """How many steps `explore` takes in all, if its last path has `steps`."""
+    return (1 + ROUNDS) * _short(steps) + steps
+
+
+def _short(steps: int) -> int:
+    return max(1, steps // 6)
+
+
+def explore(
+    readout: Readout, start: Measured, steps: int, largest: bool, seed: int, step_done: Callable[[], None]
+) -> Measured:
+    """The best pairs that gradients reach: the ratio has many local extremes, and most paths end in a poor one.
+
+    Short paths from many pairs, then ROUNDS times from the best ones and noisy copies of them, then long paths.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    starts = min(STARTS, max(20, MOST_NUMBERS // (start.X.size(1) * readout.out_channels)))
+    apart = start.where(start.distance > 0.1)
+    first = apart.extremes(starts // 2, largest)
+    drawn = apart.where(torch.arange(min(len(apart), starts - len(first))))
+    best = climb(readout, first.beside(drawn), _short(steps), largest, 0.1, step_done)
+    for _ in range(ROUNDS):
+        kept = best.extremes(starts // 20, largest)
+        copies = measure(readout, _noisy(kept.X, generator), _noisy(kept.Y, generator))
+        best = climb(readout, kept.beside(copies), _short(steps), largest, 0.1, step_done)
+    return climb(readout, best.extremes(starts // 20, largest), steps, largest, 0.02, step_done)
+
+
+def _noisy(X: Tensor, generator: torch.Generator) -> Tensor:
+    """COPIES of every X, with noise NOISE times as large as X itself."""
+    copies = X.repeat(COPIES, 1, 1)
+    size = copies.square().mean(dim=(1, 2), keepdim=True).sqrt()
+    count, n, d = copies.shape
+    return copies + NOISE * size * pairs.normal(count, n, d, generator)
 
 
 def climb(
-    readout: Readout,
-    start: Measured,
-    steps: int,
-    largest: bool,
-    progress: Callable[[int], None] | None = None,
+    readout: Readout, start: Measured, steps: int, largest: bool, rate: float, step_done: Callable[[], None]
 ) -> Measured:
-    """Adam on log ratio from the most extreme pairs that are not close; the best pair of each path.
-
-    The matching in d(X, Y) is solved anew at every step.
-    """
+    """Adam on log ratio; the best pair of each path. The matching in d(X, Y) is solved anew at every step."""
     sign = 1.0 if largest else -1.0
-    apart = start.where(start.distance > 0.1)
-    chosen = (sign * apart.ratio).argsort(descending=True)[: STARTS // 2]
-    chosen = torch.cat([chosen, torch.arange(min(len(apart), STARTS - len(chosen)))])
-    X = apart.X[chosen].clone().requires_grad_()
-    Y = apart.Y[chosen].clone().requires_grad_()
-    best = Measured(*(tensor[chosen].clone() for tensor in (apart.X, apart.Y, apart.distance, apart.moved)))
-    optimiser = torch.optim.Adam([X, Y], lr=0.05)
+    X, Y = start.X.clone().requires_grad_(), start.Y.clone().requires_grad_()
+    best = start.where(torch.arange(len(start)))
+    optimiser = torch.optim.Adam([X, Y], lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, eta_min=1e-4)
-    for step in range(steps):
+    for _ in range(steps):
         distance = (X - align(X, Y)).flatten(1).norm(dim=1)
         moved = (apply(readout, X) - apply(readout, Y)).norm(dim=1)
-        usable = (distance > LEAST_DISTANCE) & (moved > 1e-12)
+        usable = (distance > LEAST_DISTANCE) & (moved > 1e-12) & moved.isfinite()
         better = usable & (sign * moved / distance > sign * best.ratio)
         for kept, value in zip((best.X, best.Y, best.distance, best.moved), (X, Y, distance, moved), strict=True):
             kept[better] = value.detach()[better]
         optimiser.zero_grad()
         gain = (moved[usable].log() - distance[usable].log()).sum()
         (-sign * gain).backward()
+        for matrices in (X, Y):
+            matrices.grad = torch.nan_to_num(matrices.grad, 0.0, 0.0, 0.0)  # type: ignore[arg-type]  # overflow: stay
         optimiser.step()
         schedule.step()
-        if progress:
-            progress(step + 1)
+        step_done()
     return best
+
+
+def jacobian(readout: Readout, X: Tensor, Y: Tensor) -> Tensor:
+    """Of φ(X) − φ(Y) by X and Y, [m, 2nd]: a batch of copies of the pair, one for each output, and one gradient."""
+    m, found = readout.out_channels, []
+    for outputs in torch.arange(m).split(max(1, MOST_NUMBERS // (10 * m))):
+        copies = torch.stack([X, Y]).repeat(len(outputs), 1, 1).requires_grad_()
+        images = apply(readout, copies).view(len(outputs), 2, m)
+        own = (images[:, 0] - images[:, 1]).gather(1, outputs[:, None])
+        (gradient,) = torch.autograd.grad(own.sum(), copies)
+        found.append(gradient.view(len(outputs), -1))
+    return torch.cat(found)
 
 
 def meet(readout: Readout, pair: Pair, rounds: int = 20) -> Pair:
     """Newton's method towards φ(X) = φ(Y) from a pair that is nearly there, X and Y both free, shortest steps."""
-
-    def difference(both: Tensor) -> Tensor:
-        images = apply(readout, both)
-        return images[0] - images[1]
-
     both = torch.stack([pair.X, pair.Y])
     for _ in range(rounds):
-        value = difference(both)
-        if value.norm() < 1e-14:
+        images = apply(readout, both)
+        value = images[0] - images[1]
+        if value.norm() < 1e-14 or not value.isfinite().all():
             break
-        jacobian = torch.autograd.functional.jacobian(difference, both).flatten(1)  # [m, 2nd]
-        both = both - (torch.linalg.pinv(jacobian, rtol=1e-10) @ value).view_as(both)
+        both = both - (pseudo_inverse(jacobian(readout, *both)) @ value).view_as(both)
     X, Y = both
-    return Pair(X, Y, quotient_distance(X, Y), float(difference(both).norm()))
+    images = apply(readout, both)
+    return Pair(X, Y, quotient_distance(X, Y), float((images[0] - images[1]).norm()))
+
+
+def pseudo_inverse(matrix: Tensor) -> Tensor:
+    return torch.linalg.pinv(matrix, rtol=1e-10)

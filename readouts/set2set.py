@@ -12,9 +12,8 @@ from permlab.readouts.segments import segment_ids, segment_sum
 class Set2Set(Readout):
     """q_t = LSTM(q*_{t−1}), a_t = softmax(X q_t), q*_t = (q_t, Xᵀa_t), t = 1 … T: [n, d] → R^{2d}. Trainable.
 
-    Not injective: every step sees a weighted mean, so repeating all rows changes nothing. Not Lipschitz: the softmax
-    moves weight between rows that lie arbitrarily far apart. The weights start from `seed`, whatever the global
-    generator holds.
+    Not injective for n ≥ 3: a continuous map into 2d < n·d dimensions. Not Lipschitz: the softmax moves weight between
+    rows that lie arbitrarily far apart. The weights start from `seed`, whatever the global generator holds.
     """
 
     permutation_invariant = True
@@ -27,8 +26,8 @@ class Set2Set(Readout):
     reference = "section 4, 7"
 
     def __init__(self, in_channels: int, steps: int = 3, seed: int = 0) -> None:
-        check_size("in_channels", in_channels)
-        check_size("steps", steps)
+        check_size("in_channels", in_channels, most=2000)
+        check_size("steps", steps, most=1000)
         check_size("seed", seed, least=0)
         super().__init__()
         self.in_channels, self.out_channels = in_channels, 2 * in_channels

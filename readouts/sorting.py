@@ -25,10 +25,11 @@ def beta(X: Any, A: Any) -> Tensor:
 class Ordering(RowReadout):
     """φ(X) = β_A(X) = ↓(XA), zero-padded to N rows after sorting: [n, d] → R^{N·D}, key A [d, D] fixed.
 
-    Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), not everywhere
-    for d ≥ 2, n ≥ 3, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz (Theorem 3.10). The
-    columns are sorted each on its own: a row of the output is not the image of one node. A key may be given in words,
-    as in `permlab certify`: "spark:15" has 15 columns.
+    Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), everywhere only
+    for n = 1, d = 1 or n = d = 2, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz (Theorem
+    3.10); a full spark key with D ≥ n(d−1) + 1 columns is universal for n rows (`spark.enough_columns`). The columns
+    are sorted each on its own: a row of the output is not the image of one node. A key may be given in words, as in
+    `permlab certify`: "spark:15" has 15 columns.
     """
 
     permutation_invariant = True
@@ -61,8 +62,9 @@ class Ordering(RowReadout):
 class ReducedOrdering(Readout):
     """φ(X) = β_{A,B}(X) = B(β_A(X)) with a generic linear B: R^{N×D} → R^m, m = 2Nd: Theorem 3.13. B fixed or trained.
 
-    For a universal A and almost every B this is bi-Lipschitz. Key None is a generic A with D = 2d + 1, which nothing
-    proves universal for n ≥ 3. B has 2Nd · ND entries: meant for small graphs; sizes above 2²⁷ entries are refused.
+    For a universal A and almost every B this is bi-Lipschitz. Key None is a generic A with D = 2d + 1, so universal for
+    n ≤ 2d/(d−1) rows: any n for d = 1, n ≤ 4 for d = 2, n ≤ 3 for d = 3, n ≤ 2 beyond. B has 2Nd · ND entries, which
+    suits small graphs; sizes above 2²⁷ entries are refused.
     """
 
     permutation_invariant = True

@@ -15,8 +15,9 @@ left out.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice, permutations, product
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import permutations, product
 from math import factorial
 from time import monotonic
 from typing import Any
@@ -28,7 +29,8 @@ from torch import Tensor
 
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.metric import quotient_distance
+from permlab.readouts.exact_pairs import Matrix, colliding_pair, null_space, rational
+from permlab.readouts.spark import enough_columns
 
 MAX_ROWS = 6
 MAX_STEP = 10**10  # operations to compare n! null spaces of (n−1)d dimensions: some seconds
@@ -47,7 +49,8 @@ class Universality:
     visited: int  # subspaces looked at: the size of the proof, or of the search
     gap: tuple[float, float]  # largest singular value taken for 0, smallest taken for not 0
     reason: str
-    X: Tensor | None = None
+    exact: tuple[Matrix, Matrix] | None = None  # a pair that collides
+    X: Tensor | None = None  # the same pair, rounded
     Y: Tensor | None = None
 
     @property
@@ -88,44 +91,84 @@ def check_universal(
     seconds: float = float("inf"),
     progress: Callable[[int], None] | None = None,
 ) -> Universality:
-    """Decide whether β_A is injective on matrices of n rows modulo row permutations. Exponential: n ≤ 6.
+    """Decide whether β_A is injective on matrices of n rows modulo row permutations.
 
-    Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and d(X, Y) > 0, both checked again on those two
-    matrices. Universal: `visited` subspaces prove it, and `gap` says how clear the ranks were. `budget` bounds the
-    subspaces, `seconds` the time.
+    A full spark key with D ≥ n(d−1) + 1 columns is universal for any n. Other keys are searched, which is exponential:
+    n ≤ 6. Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic. Universal:
+    `visited` subspaces prove it, and `gap` says how clear the ranks were. `budget` bounds the subspaces, `seconds` the
+    time.
     """
     key = as_matrix("the key A", A).detach().double().numpy()
     d, D = key.shape
     check_size("n", n)
-    if n > MAX_ROWS:
-        raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
-    if not within_reach(n, d):
-        raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {_largest_width(n)} for n = {n}")
-    verdict = {"n": n, "d": d, "D": D}
+    if d <= D and enough_columns(key, n):
+        reason = f"full spark with D ≥ n(d−1) + 1 = {n * (d - 1) + 1} columns"
+        return Universality(True, n, d, D, 0, (0.0, np.inf), reason)
+    check_within_reach(n, d)
     if np.linalg.matrix_rank(key) < d:
-        X = np.zeros((n, d))
-        X[0] = scipy.linalg.null_space(key.T)[:, 0]
-        return _counterexample(key, X, np.zeros((n, d)), visited=1, gap=_Gap(), reason="A has rank below d", **verdict)
+        return _of_low_rank(key, n)
+    return _searched(key, n, budget, monotonic() + seconds, progress)
+
+
+def _searched(
+    key: np.ndarray, n: int, budget: int, deadline: float, progress: Callable[[int], None] | None
+) -> Universality:
+    d, D = key.shape
     basis, working = _standard_form(key)
     orders = np.array(list(permutations(range(n))))
-    gap, visited, deadline = _Gap(), 0, monotonic() + seconds
+    gap, visited, unconfirmed = _Gap(), 0, False
     roots = _roots(n, d, orders)
     stack: list[_Subspace] = []
+
+    def verdict(universal: bool | None, reason: str) -> Universality:
+        return Universality(universal, n, d, D, visited, (gap.zero, gap.nonzero), reason)
+
     while space := stack.pop() if stack else next(roots, None):
         if visited == budget or monotonic() > deadline:
-            reason = f"not decided within {visited:,} subspaces"
-            return Universality(None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
+            return verdict(None, f"not decided within {visited:,} subspaces")
         visited += 1
         if progress and visited % 256 == 0:
             progress(visited)
         if _equal_families(space.X, space.Y, gap):
             continue
-        if space.columns == D:
-            X, Y = _plain_pair(*(np.einsum("idr,de->ier", part, basis) for part in (space.X, space.Y)))
-            return _counterexample(key, X, Y, visited=visited, gap=gap, reason="a pair collides", **verdict)
-        stack.extend(_children(space, working[:, space.columns], orders, gap))
-    reason = "every subspace lies in one X ~ Y" if gap.safe else "ranks too close to call"
-    return Universality(True if gap.safe else None, n, d, D, visited, (gap.zero, gap.nonzero), reason)
+        if space.columns < D:
+            stack.extend(_children(space, working[:, space.columns], orders, gap))
+        elif pair := colliding_pair(key, *_any_pair(space, basis)):
+            return _refuted(verdict(False, "a pair collides"), *pair)
+        else:
+            unconfirmed = True
+    if unconfirmed:
+        return verdict(None, "a pair collides nearly, but not in rational arithmetic")
+    return verdict(True, "every subspace lies in one X ~ Y") if gap.safe else verdict(None, "ranks too close to call")
+
+
+def _of_low_rank(key: np.ndarray, n: int) -> Universality:
+    """A row v with vᵀA = 0 has the image of a zero row."""
+    d, D = key.shape
+    columns = zip(*rational(key), strict=True)
+    null = null_space([{k: a for k, a in enumerate(column) if a} for column in columns], d)
+    zero = [[Fraction(0)] * d for _ in range(n)]
+    verdict = Universality(None, n, d, D, 1, (0.0, np.inf), "ranks too close to call")
+    if not null:
+        return verdict
+    return _refuted(replace(verdict, universal=False, reason="A has rank below d"), [null[0], *zero[1:]], zero)
+
+
+def _refuted(verdict: Universality, X: Matrix, Y: Matrix) -> Universality:
+    rounded = [torch.tensor(matrix, dtype=torch.float64) for matrix in (X, Y)]
+    return replace(verdict, exact=(X, Y), X=rounded[0], Y=rounded[1])
+
+
+def check_within_reach(n: int, d: int) -> None:
+    if n > MAX_ROWS:
+        raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
+    if not within_reach(n, d):
+        raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {_largest_width(n)} for n = {n}")
+
+
+def decidable(A: Any, n: int) -> bool:
+    """Does `check_universal` take this key and n?"""
+    return within_reach(n, len(A)) or enough_columns(A, n)
 
 
 def within_reach(n: int, d: int) -> bool:
@@ -222,56 +265,7 @@ def _maximal(projectors: np.ndarray, dimensions: np.ndarray, gap: _Gap) -> list[
     return kept
 
 
-def _plain_pair(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A basis X, Y [n, d, r] of pairs → the pair with X, Y farthest apart for their size, among those easy to read.
-
-    The reduced echelon form has many zeros, and small fractions where the key has: sums of its rows come first, random
-    pairs are there because only almost every pair is outside all F_Π.
-    """
-    n, d, r = X.shape
-    echelon = _reduced_echelon(np.stack([X, Y]).reshape(-1, r).T)
-    signs = np.array(list(islice(product((0, 1, -1), repeat=r), 1, 2000)), dtype=float)
-    pairs = (np.concatenate([signs, np.random.default_rng(0).standard_normal((64, r))]) @ echelon).reshape(-1, 2, n, d)
-    apart = np.array([quotient_distance(x, y) for x, y in pairs]) / np.linalg.norm(
-        pairs.reshape(len(pairs), -1), axis=1
-    )
-    x, y = pairs[np.argmax(apart > 0.75 * apart.max())]
-    return x, y
-
-
-def _reduced_echelon(rows: np.ndarray) -> np.ndarray:
-    """Independent rows → the same span, a 1 leading each row and 0 above and below it."""
-    rows, done = rows.copy(), 0
-    for column in range(rows.shape[1]):
-        if done == len(rows):
-            break
-        pivot = done + int(np.abs(rows[done:, column]).argmax())
-        if abs(rows[pivot, column]) < ZERO:
-            continue
-        rows[[done, pivot]] = rows[[pivot, done]]
-        rows[done] /= rows[done, column]
-        others = np.arange(len(rows)) != done
-        rows[others] -= np.outer(rows[others, column], rows[done])
-        done += 1
-    return rows
-
-
-def _counterexample(
-    key: np.ndarray, X: np.ndarray, Y: np.ndarray, visited: int, gap: _Gap, **facts: Any
-) -> Universality:
-    """The negative verdict, if X and Y themselves bear it out."""
-    scale = max(np.abs(X).max(), np.abs(Y).max())
-    X, Y = (np.round(part / scale, 12) + 0.0 for part in (X, Y))
-    difference = np.abs(np.sort(X @ key, axis=0) - np.sort(Y @ key, axis=0)).max()
-    holds = difference <= 1e-9 * np.abs(key).max() and quotient_distance(X, Y) >= 1e-4
-    if not holds:
-        facts["reason"] = "a pair was found that its own check does not bear out"
-    pair = (torch.from_numpy(X), torch.from_numpy(Y)) if holds else (None, None)
-    return Universality(
-        universal=False if holds else None,
-        visited=visited,
-        gap=(gap.zero, gap.nonzero),
-        X=pair[0],
-        Y=pair[1],
-        **facts,
-    )
+def _any_pair(space: _Subspace, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A random X, Y [n, d] of the subspace: the permutations of such a pair are those of almost all others."""
+    weights = np.random.default_rng(0).standard_normal(space.X.shape[2])
+    return space.X @ weights @ basis, space.Y @ weights @ basis

@@ -10,6 +10,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
+os.environ.pop("COLUMNS", None)  # what is printed is for a pipe, whatever terminal the tests are run from
+
 settings.register_profile("permlab", deadline=None)  # what is compiled is, where the first example needs it
 settings.load_profile("permlab")
 
@@ -19,7 +21,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py")
+_LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py", "test_courier.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

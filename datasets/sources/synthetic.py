@@ -19,6 +19,7 @@ from permlab.datasets.sources.base import Progress, Reading, Source
 
 GRAPHS_A_CHUNK = 8192
 NODES_A_CHUNK = 500_000  # at most, so that memory does not grow with the graphs
+LIMITS = {"graphs": 100_000_000, "max_nodes": 100_000, "features": 1000, "seed": 2**63 - 1}
 VERSION = 1
 
 
@@ -45,6 +46,9 @@ class Synthetic(Source):
                 f"synthetic: graphs={self.graphs}, features={self.features}, seed={self.seed}; "
                 "graphs and features start at 1, seed at 0"
             )
+        for name, most in LIMITS.items():
+            if getattr(self, name) > most:
+                raise DataUsageError(f"synthetic: {name}={getattr(self, name)}; the limit is {most:,}")
 
     def digest(self) -> str:
         return hashlib.sha256(f"synthetic {VERSION} {sorted(asdict(self).items())}".encode()).hexdigest()

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
-import pyarrow.dataset
 
 from permlab.datasets.chunk import GraphChunk, make_chunk
 from permlab.datasets.errors import DataError, DataUsageError
@@ -56,10 +55,13 @@ class Table(Source):
             raise DataUsageError(f"{self.file} ends in {path.suffix!r}; a table is a .csv or a .parquet file")
         return path
 
-    def _open(self) -> pa.dataset.Dataset:
+    def _open(self) -> Any:
+        """A pyarrow Dataset."""
+        from pyarrow.dataset import dataset  # here: it imports pandas, which others need not wait for
+
         path = self._path()
         try:
-            source = pa.dataset.dataset(path, format=path.suffix.lower().removeprefix("."))
+            source = dataset(path, format=path.suffix.lower().removeprefix("."))
             names = source.schema.names
         except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{self.file} cannot be read as {path.suffix[1:]}: {_first_line(error)}") from None
@@ -79,7 +81,7 @@ class Table(Source):
             )
         return source
 
-    def _check_target(self, source: pa.dataset.Dataset) -> tuple[int, bool]:
+    def _check_target(self, source: Any) -> tuple[int, bool]:
         """One pass over the target alone: how many rows, and whether it is a class."""
         rows, only_zero_one = 0, True
         for batch in self._batches(source, [self.target]):
@@ -96,13 +98,13 @@ class Table(Source):
             raise DataError(f"{self.file} has no rows")
         return rows, only_zero_one
 
-    def _batches(self, source: pa.dataset.Dataset, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, source: Any, columns: list[str]) -> Iterator[Any]:
         try:
             yield from source.to_batches(columns=columns, batch_size=ROWS_A_CHUNK)
         except pa.ArrowInvalid as error:
             raise DataError(f"{self.file} cannot be read: {_first_line(error)}") from None
 
-    def _chunks(self, source: pa.dataset.Dataset, total: int) -> Iterator[GraphChunk]:
+    def _chunks(self, source: Any, total: int) -> Iterator[GraphChunk]:
         targets: list[np.ndarray] = []
 
         def smiles() -> Iterator[list[str]]:
@@ -126,7 +128,7 @@ class Table(Source):
         if row != total:
             raise DataError(f"{self.file} changed while it was read")
 
-    def _smiles_of(self, source: pa.dataset.Dataset, row: int) -> str:
+    def _smiles_of(self, source: Any, row: int) -> str:
         return str(source.take(pa.array([row]), columns=[self.smiles]).column(0)[0].as_py())
 
 

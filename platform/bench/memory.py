@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+from permlab.platform.errors import RunError
+
 
 def rollup(pid: int) -> dict[str, float]:
     """PSS and private memory of a process, in MB."""
@@ -48,5 +50,5 @@ def peak_of_tree(command: list[str]) -> tuple[float, float]:
     finished.set()
     watcher.join()
     if code:
-        raise subprocess.CalledProcessError(code, command)
+        raise RunError(f"`{' '.join(command[3:])}` failed (exit code {code}); it says why above")
     return seconds, peak

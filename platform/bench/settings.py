@@ -1,15 +1,17 @@
 """What can be set in a benchmark, as key=value."""
 
+import math
 import os
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.sizes import SIZES
 from permlab.platform.bench.variants import VARIANTS, Variant
 from permlab.platform.config import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.setting_types import Folder
 from permlab.platform.settings import check
 from permlab.readouts.names import PAPER_METHODS
 
@@ -31,10 +33,11 @@ def _choose(values: list[str], choices: Iterable[str]) -> list[str]:
 
 Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
 Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list), Field(min_length=1)]
+FromThree = Annotated[list[Annotated[int, Field(ge=3)]], BeforeValidator(_as_list), Field(min_length=1)]
 
 
 class BenchSettings(Settings):
-    runs: str = Field("runs", description="folder of results; this one goes to bench/ in it")
+    runs: Folder = Field("runs", description="folder of results; this one goes to bench/ in it")
 
 
 class Timed(BenchSettings):
@@ -176,6 +179,24 @@ class SweepBench(BenchSettings):
         return RunSettings(dataset=dataset).dataset
 
 
+class LevelBench(BenchSettings):
+    """The report's tests: false alarms on simulated data sets where all methods are equal."""
+
+    data_sets: int = Field(1000, ge=1, description="simulated data sets")
+    methods: FromThree = Field([3, 7], description="methods that are compared")
+    seeds: FromThree = Field([5, 10], description="seeds of a sweep")
+    d: Counts = Field([1, 4, 10], description="widths of the node embeddings")
+    blocks: FromThree = Field([3, 5, 10], description="data sets of a sweep, for Friedman's test")
+    seed: int = Field(0, ge=0, description="of everything random")
+
+    @field_validator("blocks")
+    @classmethod
+    def _are_there(cls, blocks: list[int], info: ValidationInfo) -> list[int]:
+        if max(blocks) > info.data.get("data_sets", math.inf):
+            raise ValueError(f"only {info.data['data_sets']} data sets are simulated; raise data_sets")
+        return blocks
+
+
 BENCHES: dict[str, type[BenchSettings]] = {
     "train": TrainBench,
     "offtrack": OfftrackBench,
@@ -183,4 +204,5 @@ BENCHES: dict[str, type[BenchSettings]] = {
     "sort": SortBench,
     "data": DataBench,
     "sweep": SweepBench,
+    "level": LevelBench,
 }

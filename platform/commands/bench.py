@@ -6,6 +6,7 @@
   permlab bench sort      readouts alone, forward and backward, beside padded tensors and PyG's aggregations
   permlab bench data      build, open and read data sets: time and memory
   permlab bench sweep     what a cell costs on its way through plan, Ray, tracking and table
+  permlab bench level     how often the report's tests are wrong, on simulated data sets where all methods are equal
 
   permlab bench train dataset=proteins_full method=[sum,ordering] d=[1,10] --picture speed.png
   permlab bench train engine=plain model.dropout=0.1 threads=2
@@ -58,10 +59,15 @@ def run(args: argparse.Namespace) -> int:
         folder = Path(bench.runs) / "bench"
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / f"{args.topic}.json", result)
-    if args.json:
-        print_json(result)
-    else:
-        topic.show(result)
+    try:
+        if args.json:
+            print_json(result)
+        else:
+            topic.show(result)
+    except (KeyError, TypeError, AttributeError):
+        if not args.source:
+            raise
+        raise ConfigError(f"{args.source!r} is damaged: it is no whole result of permlab bench {args.topic}") from None
     if args.picture:
         from permlab.platform.bench.picture import save
 

@@ -4,9 +4,10 @@
   permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
                                                         or its rows, as in 1,0,1;0,1,1
   permlab certify --minimal --n 2..5 --d 2              the fewest columns of a generic key that are universal
-  permlab certify --picture FILE                        the ratio over random pairs, a violin a method
+  permlab certify --picture FILE                        the ratio over random pairs, one violin per method
 
-A search proves no bound, but what it finds are facts. Exit code 1: it found what the readout says cannot be.
+A search proves no bound, but what it finds are facts: a collision is confirmed in as many digits as it takes, a key is
+refuted in rational arithmetic, a jump stays as the pair shrinks. Exit code 1: it found what the readout says cannot be.
 """
 
 import argparse
@@ -19,12 +20,15 @@ from rich.table import Table
 from torch import Tensor
 
 from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.process_settings import process_for_runs
 from permlab.readouts.base import Readout
 from permlab.readouts.catalogue import build
 from permlab.readouts.certificate import Certificate, certify
+from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.keys import Universality, check_universal, full_spark, parse_key, universal_size
 from permlab.readouts.search import Pair
+from permlab.readouts.universality import check_within_reach
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,11 +68,14 @@ def run(args: argparse.Namespace) -> int:
     if len(sizes) != 1:
         raise ReadoutError(f"--n is {args.n}; a range goes with --minimal only")
     n = sizes[0]
+    check_size("--d", args.d, most=1000)
+    check_size("--samples × n × d", args.samples * n * args.d, most=100_000_000)
     options = dict(_setting(word) for word in settings)
     if args.key is not None:
         options["key"] = parse_key(args.key, args.d, n, args.seed)
     readout = build(method, d=args.d, max_nodes=n, seed=args.seed, **options)
-    with progress_bar(f"certifying {method}", "steps") as progress:
+    # one thread is fastest for small matrices, and gives the same numbers everywhere
+    with process_for_runs(threads=1), progress_bar(f"certifying {method}", "steps") as progress:
         certificate = certify(readout, n, args.samples, args.steps, args.seed, args.budget, args.seconds, progress)
     contradictions = certificate.contradictions(readout)
     if args.json:
@@ -78,11 +85,12 @@ def run(args: argparse.Namespace) -> int:
     return 1 if contradictions else 0
 
 
-def _range(text: str) -> list[int]:
+def _range(text: str) -> range:
     first, dots, last = text.partition("..")
-    if not first.isdigit() or (dots and not last.isdigit()):
+    if not first.isdecimal() or (dots and not last.isdecimal()) or len(text) > 12:
         raise ReadoutError(f"--n is {text!r}; it must be a number such as 3, or with --minimal a range such as 2..5")
-    sizes = list(range(int(first), int(last if dots else first) + 1))
+    check_size("--n", max(int(first), int(last or 0)), most=1000)
+    sizes = range(int(first), int(last if dots else first) + 1)
     if not sizes or sizes[0] < 1:
         raise ReadoutError(f"--n is {text!r}; it must be at least 1, and a range must ascend")
     return sizes
@@ -94,7 +102,7 @@ def _setting(word: str) -> tuple[str, Any]:
         raise ReadoutError(f"{word!r} is not an option of the form key=value, such as kernels=200")
     try:
         return name, json.loads(value.lower())
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, or more than Python reads
         return name, value
 
 
@@ -114,7 +122,8 @@ def _verdict(result: Universality | None) -> dict[str, Any] | None:
         return None
     document: dict[str, Any] = {"universal": result.universal, "D": result.D, "visited": result.visited}
     document |= {"gap": [_finite(value) for value in result.gap], "reason": result.reason}
-    return document | {name: m if m is None else m.tolist() for name, m in (("X", result.X), ("Y", result.Y))}
+    document |= {name: m if m is None else m.tolist() for name, m in (("X", result.X), ("Y", result.Y))}
+    return document | {"exact": result.exact and [[list(map(str, row)) for row in matrix] for matrix in result.exact]}
 
 
 def _document(certificate: Certificate) -> dict[str, Any]:
@@ -130,6 +139,7 @@ def _document(certificate: Certificate) -> dict[str, Any]:
         }
         | {"theorem": {"smallest": certificate.lower, "largest": certificate.upper}},
         "collision": _pair(certificate.collision),
+        "unconfirmed": _pair(certificate.unconfirmed),
         "jump": _pair(certificate.jump),
         "universality": _verdict(certificate.universality),
     }
@@ -170,17 +180,20 @@ def _continuity(certificate: Certificate) -> str:
 
 
 def _injectivity(certificate: Certificate) -> str:
-    collision = certificate.collision
-    if collision is None:
-        return "no collision found"
-    return f"collision: inputs {collision.distance:.3g} apart, outputs {collision.moved:.1e} apart"
+    collision, near = certificate.collision, certificate.unconfirmed
+    if collision:
+        return f"collision: inputs {collision.distance:.3g} apart, outputs {collision.moved:.1e} apart"
+    if near:
+        return f"no collision confirmed; inputs {near.distance:.3g} apart, outputs {near.moved:.1e} apart in float64"
+    return "no collision found"
 
 
 def _universal(result: Universality) -> str:
     if result.universal is None:
         return f"not decided: {result.reason}"
     if result.universal:
-        return f"yes, proved with {result.visited:,} subspaces"
+        proof = f"proved with {result.visited:,} subspaces" if result.visited else result.reason
+        return f"yes, {proof}"
     return f"no, found after {result.visited:,} subspaces"
 
 
@@ -195,8 +208,10 @@ def _show_matrices(X: Tensor, Y: Tensor) -> None:
 
 def _minimal(args: argparse.Namespace) -> int:
     """For every n the smallest D at which a generic key is universal; keys grow by columns, so D − 1 is a sub-key."""
+    sizes = _range(args.n)
+    check_within_reach(sizes[-1], args.d)
     rows = []
-    for n in _range(args.n):
+    for n in sizes:
         started = time.perf_counter()
         below: Universality | None = None
         most = universal_size(args.d, n)
@@ -217,6 +232,7 @@ def _minimal(args: argparse.Namespace) -> int:
                     "n": n,
                     "d": args.d,
                     "theorem": most,
+                    "full_spark": n * (args.d - 1) + 1,
                     "D": result.D,
                     "result": _verdict(result),
                     "below": _verdict(below),
@@ -227,18 +243,17 @@ def _minimal(args: argparse.Namespace) -> int:
         )
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("n", "least D", "Theorem 3.9"):
+    for column in ("n", "least D", "Theorem 3.9", "n(d−1)+1"):
         table.add_column(column, justify="right")
     table.add_column("at that D")
     table.add_column("at D − 1")
     table.add_column("seconds", justify="right")
     for n, most, result, below, seconds in rows:
-        known = (
-            f"proved, {result.visited:,} subspaces" if result.universal else f"open after {result.visited:,} subspaces"
-        )
+        proof = f"{result.visited:,} subspaces" if result.visited else "full spark"
+        known = f"proved, {proof}" if result.universal else f"open after {result.visited:,} subspaces"
         refuted = f"refuted, {below.visited:,} subspaces" if below else "fewer than d columns"
         smallest = f"{result.D}" if result.universal else f"≥ {result.D}"
-        table.add_row(str(n), smallest, f"{most:,}", known, refuted, f"{seconds:.1f}")
+        table.add_row(str(n), smallest, f"{most:,}", str(n * (args.d - 1) + 1), known, refuted, f"{seconds:.1f}")
     out.print(f"generic keys A [{args.d}, D] (seed {args.seed}): the smallest D found universal for n rows")
     out.print(table)
     return 0

@@ -6,6 +6,7 @@ permlab config show paper-proteins d=50        a recipe with changes, resolved
 
 import argparse
 
+from rich.markup import escape
 from rich.table import Table
 
 from permlab.platform.config import RunSettings
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     defaults = {key: value for key, value, _ in describe(RunSettings)}
     table = Table("setting", "value", "what it does", box=None, pad_edge=False, header_style="bold")
     for key, value, what in describe(RunSettings, settings):
-        shown = "none" if value is None else str(value)
+        shown = "none" if value is None else escape(str(value))
         table.add_row(key, f"[bold]{shown}[/bold]" if value != defaults[key] else shown, what)
     out.print(table)
     return 0

@@ -84,7 +84,7 @@ def _list(as_json: bool) -> int:
     for kind, source in SOURCES.items():
         sources.add_row(f"{kind}:{source.argument.upper()}" if source.argument else kind, source.summary)
     out.print(sources)
-    out.print(f"\n[bold]built[/bold] in {cache_root()}:")
+    out.print(f"\n[bold]built[/bold] in {escape(str(cache_root()))}:")
     if not manifests:
         out.print("  nothing yet; try: permlab data build qm9")
         return 0

@@ -1,14 +1,20 @@
-"""Deliver to MLflow what runs recorded while the tracking server could not be reached.
+"""Deliver to MLflow what it does not hold of the runs on disk, because it could not be reached or lost it.
 
 permlab deliver            everything in runs/
 permlab deliver runs=DIR
 """
 
 import argparse
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from permlab.platform.console import out, print_json, progress_bar
-from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.errors import ConfigError
+from permlab.platform.folders import runs_folder
+
+if TYPE_CHECKING:
+    from permlab.platform.backlog import Delivered
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,31 +28,27 @@ def run(args: argparse.Namespace) -> int:
         key, _, value = word.partition("=")
         if key != "runs" or not value:
             raise ConfigError(f"unknown setting {word!r}: choose from runs=DIR")
-        folder = Path(value)
-    delivered = deliver_all(folder)
+        folder = runs_folder(value)
+    found = deliver_all(folder)
+    for name in found.busy:
+        err.print(f"{name} is being delivered by another process", markup=False)
+    for damage in found.damaged.values():
+        err.print(f"{damage}; run this cell again", markup=False)
     if args.json:
-        print_json({"delivered": delivered})
+        print_json({"delivered": found.names, "damaged": [str(path) for path in found.damaged]})
     else:
-        runs = "run" if len(delivered) == 1 else "runs"
-        out.print(f"{len(delivered)} {runs} delivered" if delivered else "nothing was waiting", markup=False)
-    return 0
+        runs = "run" if len(found.names) == 1 else "runs"
+        out.print(f"{len(found.names)} {runs} delivered" if found.names else "nothing was waiting", markup=False)
+    return 1 if found.damaged else 0
 
 
-def deliver_all(runs: Path) -> list[str]:
-    """Deliver every run and sweep that has ended and tracking does not have; returns their keys and names."""
-    from permlab.platform.tracking import tracking_uri, undelivered
+def deliver_all(runs: Path) -> "Delivered":
+    """Compare every run and sweep that has ended with what tracking holds, and deliver what it lacks."""
+    from permlab.platform.backlog import Backlog, Delivered
+    from permlab.platform.tracking import store_errors, tracking_uri
 
-    names: list[str] = []
-    if not runs.is_dir():
-        return names
-    try:
-        waiting = undelivered(runs)
-        with progress_bar("delivering", "runs") as report:
-            for delivery in waiting:
-                delivery.advance()
-                names.append(delivery.folder.name)
-                report(len(names), len(waiting))
-    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
-        reason = str(error).splitlines()[0][:200]
-        raise RunError(f"{tracking_uri(runs)} cannot be reached: {reason}") from None
-    return names
+    if not runs.exists():
+        return Delivered()
+    with store_errors(tracking_uri(runs)), progress_bar("delivering", "runs") as report:
+        done = count(1)
+        return Backlog(runs).deliver(lambda: report(next(done), None))

@@ -3,7 +3,7 @@
   permlab doctor [--json]
 
 With an accelerator, every readout of the paper takes a training step there and on the CPU: are the numbers the same?
-What is wrong is said with how to mend it; the exit code is 1 if something is broken.
+What is wrong is said with how to fix it; the exit code is 1 if something is broken.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from permlab.platform.console import out, print_json
-from permlab.platform.doctor import BROKEN, NOTE, OK, examine
-from permlab.platform.secrets import mask
+from permlab.platform.doctor import examine
+from permlab.platform.finding import BROKEN, NOTE, OK
 
 MARKS = {OK: "[green]ok[/green]", NOTE: "[yellow]note[/yellow]", BROKEN: "[red]broken[/red]"}
 
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        table.add_row(MARKS[finding.state], f"[bold]{finding.name}[/bold]", escape(mask(finding.found)))
+        table.add_row(MARKS[finding.state], f"[bold]{finding.name}[/bold]", escape(finding.found))
         if finding.mend:
-            table.add_row("", "", f"→ {escape(mask(finding.mend))}")
+            table.add_row("", "", f"→ {escape(finding.mend)}")
     out.print(table)
     return 1 if broken else 0

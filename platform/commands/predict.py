@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         columns = {"graph_id": store.graph_id, "y": store.y, "prediction": predictions.numpy()}
         try:
             pa.parquet.write_table(pa.table(columns), args.out)
-        except OSError as error:
+        except (OSError, pa.ArrowInvalid) as error:
             raise RunError(f"--out {args.out} cannot be written: {error}") from None
     if args.json:
         print_json(without_nan({"run": args.run, "dataset": dataset, "graphs": len(store), "metrics": metrics}))

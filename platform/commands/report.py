@@ -3,7 +3,8 @@
   permlab report NAME                    into runs/sweeps/NAME/report
   permlab report NAME --out DIR
 
-It reads what is stored in MLflow, whether the sweep is finished or not, and is kept there with the sweep too.
+It reads what is stored in MLflow, whether the sweep is finished or not, counts it against the plan in the runs folder,
+and is kept in MLflow with the sweep too.
 """
 
 import argparse
@@ -12,6 +13,7 @@ from pathlib import Path
 from permlab.platform.console import err, out, print_json, progress_bar
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.json_files import read_json
+from permlab.platform.setting_types import folder_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,21 +25,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     runs = Path(args.runs)
-    folder = Path(args.out) if args.out else runs / "sweeps" / args.name / "report"
-    finished, planned = report(args.name, runs, folder)
+    folder = Path(args.out) if args.out else runs / "sweeps" / folder_name(args.name) / "report"
+    counts = report(args.name, runs, folder)
     if args.json:
-        print_json({"report": str(folder / "report.html"), "cells": planned, "finished": finished})
+        print_json({"report": str(folder / "report.html")} | counts)
     else:
-        out.print(f"{folder / 'report.html'}: {finished} of {planned} cells", markup=False)
+        out.print(f"{folder / 'report.html'}: {counts['finished']} of {counts['cells']} cells", markup=False)
     return 0
 
 
-def report(name: str, runs: Path, folder: Path) -> tuple[int, int]:
-    """Read, write, and keep with the sweep; how many cells are finished, and how many there are."""
+def report(name: str, runs: Path, folder: Path) -> dict[str, int]:
+    """Read, write, and keep with the sweep; how many cells there are, are finished, and are finished on disk only."""
+    from permlab.platform.report.on_disk import mark_undelivered, undelivered_line
     from permlab.platform.report.write import write_report
     from permlab.platform.tracking_read import keep_report, read_sweep
 
-    sweep = read_sweep(name, runs)
+    try:
+        sweep = read_sweep(name, runs)
+    except ConfigError:
+        if (runs / "sweeps" / name / "plan.json").exists():
+            raise ConfigError(
+                f"the sweep {name!r} is in {runs}, but not in MLflow; `permlab deliver` sends it"
+            ) from None
+        raise
+    mark_undelivered(sweep, runs)
+    if sweep.undelivered:
+        err.print(undelivered_line(sweep), markup=False)
     sweep.speed = read_json(runs / "bench" / "train.json")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,4 +62,4 @@ def report(name: str, runs: Path, folder: Path) -> tuple[int, int]:
         keep_report(folder, sweep, runs)
     except RunError as error:
         err.print(f"the report is written but not in MLflow: {error}", markup=False)
-    return len(sweep.finished), len(sweep.cells)
+    return {"cells": len(sweep.cells), "finished": len(sweep.finished), "undelivered": sweep.undelivered}

@@ -15,12 +15,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from permlab.datasets.cache import folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.manifest import open_array
 from permlab.platform.building import build_if_missing
 from permlab.platform.cell_task import run_cell_in_worker
+from permlab.platform.code_digest import other_code
 from permlab.platform.console import err, out, print_json
 from permlab.platform.courier import Courier
 from permlab.platform.errors import ConfigError
 from permlab.platform.grid import SweepSettings
+from permlab.platform.liveness import driving
 from permlab.platform.settings import describe, read_settings
 from permlab.platform.sweep_folder import close_folder, open_folder, status_of
 from permlab.platform.tuning.choice import (
@@ -90,18 +95,24 @@ def sweep(
     todo = [cell for cell in plan if cell.result is None]
     if plan_only:
         return _show_plan(plan, as_json)
+    if others := [how for cell in plan if cell.result and (how := other_code(cell.result))]:
+        err.print(
+            f"{len(others)} of the finished cells were {others[0]}; `permlab train … --fresh` runs one again",
+            markup=False,
+        )
     folder = Path(settings.runs) / "sweeps" / settings.name
-    open_folder(folder, settings, plan)
-    if choices:
-        write_choices(choices.values(), folder)
-    code, message = 0, ""
-    try:
-        if todo:
-            code, message = execute(settings, plan, runner, folder, address)
-    except BaseException:
-        _close(folder, "FAILED")
-        raise
-    return _report(settings, plan, folder, code, message, as_json, quiet)
+    with driving(folder):
+        open_folder(folder, settings, plan)
+        if choices:
+            write_choices(choices.values(), folder)
+        code, message = 0, ""
+        try:
+            if todo:
+                code, message = execute(settings, plan, runner, folder, address)
+        except BaseException:
+            _close(folder, "FAILED")
+            raise
+        return _report(settings, plan, folder, code, message, as_json, quiet)
 
 
 def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
@@ -111,13 +122,14 @@ def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
     if not settings.tuned:
         return {}
     found = read_choices(settings.tuned, Path(settings.runs))
-    chosen = {}
-    for cell in settings.cells():
+    chosen: dict[Kind, Choice] = {}
+    for cell in settings.model_copy(update={"seed": settings.seed[:1]}).cells():
         choice = found.get((cell.dataset, cell.method, cell.d))
         if choice is None:
             known = ", ".join(choice.study for choice in found.values())
             raise ConfigError(f"nothing was tuned for {cell.dataset} {cell.method} d={cell.d}; tuned: {known}")
-        check_choice(choice, cell, manifest_of(cell.dataset).digest)
+        group = open_array(folder_of(parse_name(cell.dataset)), "group", cell.dataset)
+        check_choice(choice, cell, manifest_of(cell.dataset), group)
         chosen[choice.kind] = choice
     return chosen
 
@@ -126,6 +138,7 @@ def execute(
     settings: SweepSettings, plan: list[Any], runner: Any, folder: Path, address: str | None
 ) -> tuple[int, str]:
     """Run what is left of the plan; exit code, and what to say about it."""
+    from permlab.platform.estimate import TimeLeft
     from permlab.platform.live import SweepView, clock
     from permlab.platform.plan import wall_clock
     from permlab.platform.signals import stop_on_signal
@@ -133,7 +146,6 @@ def execute(
     from permlab.platform.tracking import tracking_uri
 
     todo = [cell for cell in plan if cell.result is None]
-    work = sum(cell.seconds for cell in todo)
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
     courier = Courier(folder, settings.track)
     if not joins:
@@ -150,9 +162,10 @@ def execute(
             markup=False,
         )
         with SweepView(settings.name, len(todo)) as view, stop_on_signal() as stop_signal:
+            time_left = TimeLeft(todo, room)
 
             def show(progress: Progress) -> None:
-                view.update(progress, sum(cell.seconds for cell in todo if cell.result is None), work)
+                view.update(progress, time_left.seconds(progress.started, progress.lost))
 
             progress = run_cells(settings, todo, runner, show, stop_signal)
             stopped = stop_signal()
@@ -175,6 +188,7 @@ def _close(folder: Path, status: str, plan: list[Any] | None = None) -> None:
 
 
 def _show_plan(plan: list[Any], as_json: bool) -> int:
+    from rich.markup import escape
     from rich.table import Table
 
     if as_json:
@@ -185,7 +199,7 @@ def _show_plan(plan: list[Any], as_json: bool) -> int:
         table.add_column(name, justify="right" if name == "expected, s" else "left")
     for cell in plan:
         state = "finished" if cell.result else "to run"
-        table.add_row(cell.settings.name, cell.settings.dataset, f"{cell.seconds:.1f}", state)
+        table.add_row(cell.settings.name, escape(cell.settings.dataset), f"{cell.seconds:.1f}", state)
     out.print(table)
     return 0
 
@@ -193,7 +207,7 @@ def _show_plan(plan: list[Any], as_json: bool) -> int:
 def _report(
     settings: SweepSettings, plan: list[Any], folder: Path, code: int, message: str, as_json: bool, quiet: bool
 ) -> int:
-    from permlab.platform.results import results_table
+    from permlab.platform.results import other_recipe, results_table
 
     in_grid_order = {cell.name: i for i, cell in enumerate(settings.cells())}
     ordered = sorted(
@@ -205,6 +219,8 @@ def _report(
         print_json({"name": settings.name, "exit_code": code, "cells": [_row(cell) for cell in ordered]})
     elif not quiet:
         out.print(results_table(ordered))
+        if how := other_recipe(ordered):
+            out.print(f"\n{how}", markup=False)
         out.print(
             f"\nresults: {folder / 'results.csv'}; dashboard: permlab ui; cells: permlab status {settings.name}",
             markup=False,

@@ -17,6 +17,7 @@ from typing import Any
 from rich.table import Table
 
 from permlab.platform.building import build_if_missing
+from permlab.platform.code_digest import other_code
 from permlab.platform.config import RunSettings
 from permlab.platform.console import err, out, print_json
 from permlab.platform.courier import Courier
@@ -65,7 +66,12 @@ def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] =
 
     bar = EpochBar(settings.name, settings.train.epochs)
     try:
-        return run_cell(settings, fresh=fresh, callbacks=[bar, *callbacks], on_start=send, on_known=tell, on_wait=wait)
+        result = run_cell(
+            settings, fresh=fresh, callbacks=[bar, *callbacks], on_start=send, on_known=tell, on_wait=wait
+        )
+        if how := other_code(result):
+            err.print(f"{settings.name} was {how}", markup=False)
+        return result
     finally:
         bar.progress.stop()
         for courier in couriers:

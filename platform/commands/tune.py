@@ -21,13 +21,12 @@ from permlab.platform.console import err, out, print_json
 from permlab.platform.courier import one_courier
 from permlab.platform.grid import SweepSettings
 from permlab.platform.json_files import read_json, write_json
+from permlab.platform.liveness import driving
 from permlab.platform.settings import describe, read_settings
 from permlab.platform.sweep_folder import close_folder, open_folder
 from permlab.platform.tuning.choice import FILE, STUDIES, best_of, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
-
-WIDTH = 120  # columns that the table takes also where nobody says how wide a line is
 
 
 class TuningSettings(SweepSettings):
@@ -75,7 +74,7 @@ def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) 
     folder, url = tuning_folder(settings), storage_url(settings, options)
     lease = open_lease(url)
     try:
-        with database_errors(url):
+        with database_errors(url), driving(folder):
             studies = open_studies(settings, options, lease)
             open_folder(folder, settings, [])
             try:
@@ -122,7 +121,7 @@ def _drive(
             with SweepView(settings.name, total, "trials") as view:
 
                 def show(progress: TuneProgress) -> None:
-                    view.update(progress, max(total - progress.finished, 0), total)
+                    view.update(progress, view.at_this_pace(progress.finished))
 
                 runs = Path(settings.runs).resolve()
                 driver = Driver(studies, tasks, runner, settings.name, runs, settings.max_failed, options.parallel)
@@ -160,6 +159,7 @@ def budget(options: TuneSettings) -> str:
 
 
 def show(studies: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -170,11 +170,11 @@ def show(studies: list[dict[str, Any]]) -> None:
         best = best_of(study)
         default = next((row for row in study["trials"] if row["number"] == 0), None)
         counts = (str(study["finished"]), str(study["pruned"]), f"{study['epochs_saved']:.0%}")
-        table.add_row(study["study"], *counts, study["metric"].upper(), _number(default), _number(best))
+        table.add_row(escape(study["study"]), *counts, study["metric"].upper(), _number(default), _number(best))
         if best:
             chosen = " ".join(f"{key}={_short(value)}" for key, value in best["values"].items())
             lines.append(f"{study['study']}, trial {best['number']}: {chosen or 'the default settings'}")
-    out.print(table, width=max(out.width, WIDTH))
+    out.print(table)
     out.print("\n".join(["", *lines]), markup=False)
 
 

@@ -4,13 +4,20 @@ permlab ui [--port 5000]
 """
 
 import argparse
+import ctypes
 import os
+import signal
+import socket
 import subprocess
 import sys
-from pathlib import Path
 
 from permlab.platform.console import err
-from permlab.platform.tracking import make_store, sqlite_file, tracking_uri
+from permlab.platform.errors import ConfigError
+from permlab.platform.folders import runs_folder
+from permlab.platform.tracking import make_store, sqlite_file, store_errors, tracking_uri
+
+HOST = "127.0.0.1"
+PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,19 +26,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    uri = tracking_uri(Path(args.runs))
+    uri = tracking_uri(runs_folder(args.runs))
     if uri.startswith("http"):
         err.print(f"the dashboard is the tracking server itself: {uri}", markup=False)
         return 0
+    check_port(args.port)
     if path := sqlite_file(uri):
-        make_store(path)
-    err.print(f"http://127.0.0.1:{args.port} (Ctrl-C ends it)", markup=False)
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(args.port)]
-    store = {"MLFLOW_BACKEND_STORE_URI": uri}  # not among the command's words, which everybody may read
-    process = subprocess.Popen(command, env=os.environ | store)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
-        return 0
+        with store_errors(uri):
+            make_store(path)
+    err.print(f"http://{HOST}:{args.port} (Ctrl-C ends it)", markup=False)
+    dashboard = start_dashboard(uri, args.port)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: dashboard.terminate())  # it passes that on to its own server
+    return dashboard.wait()
+
+
+def start_dashboard(uri: str, port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
+    settings = {
+        "MLFLOW_BACKEND_STORE_URI": uri,  # not among the command's words, which everybody may read
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes that a dashboard of runs has no use for
+    }
+    on_linux = sys.platform == "linux"
+    return subprocess.Popen(command, env=os.environ | settings, preexec_fn=end_with_parent if on_linux else None)
+
+
+def end_with_parent() -> None:
+    """Linux sends this process SIGTERM when its parent has died, were it by SIGKILL."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def check_port(port: int) -> None:
+    """MLflow would show a traceback, and end as if all were well."""
+    if not 1 <= port <= 65535:
+        raise ConfigError(f"--port {port} is not a port; choose from 1 to 65535")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ConfigError(f"--port {port} cannot be used: {error.strerror}; choose another") from None

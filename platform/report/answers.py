@@ -1,11 +1,12 @@
-"""The questions that a sweep is run for, answered in a line each."""
+"""The questions that a sweep is run for, answered in one line each."""
 
 from permlab.platform.report.blocks import Block, Items, Section
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.luck import p_is
 from permlab.platform.report.overview import beside_the_paper
-from permlab.platform.report.scorecard import count
-from permlab.platform.report.statistics import ALPHA
+from permlab.platform.report.recipe import differences
+from permlab.platform.report.scorecard import compared, verdict
+from permlab.platform.report.statistics import LEAST_SEEDS
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
 from permlab.platform.report.tables import pretty
 
@@ -30,19 +31,22 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
         for ((name, d, part, measured), method), number in findings.numbers.items()
         if (name, part, measured) == (dataset, split, metric)
     }
-    ranked = sorted(here, key=lambda place: -sign * here[place].mean)
+    enough = {place: found for place, found in here.items() if found.seeds >= LEAST_SEEDS} or here
+    ranked = sorted(enough, key=lambda place: -sign * here[place].mean)
     d, best = ranked[0]
     label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
     lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} seeds."]
+    left = [f"{method} at d = {width}" for width, method in here if (width, method) not in enough]
+    if left:
+        lines.append(f"Left out of this, with fewer than {LEAST_SEEDS} seeds: {', '.join(left)}.")
     rivals = [method for width, method in ranked if width == d and method != best]
     if rivals:
         lines.append(_margin(findings, (dataset, d, split, metric), best, rivals))
     lines += _permuted(findings, dataset, metric, sign)
-    numbers = [
-        number for (place, _), number in findings.numbers.items() if place[0] == dataset and number.paper is not None
-    ]
+    numbers = compared(findings, dataset)
     if numbers:
-        lines.append(f"The paper: of {len(numbers)} of its numbers measured here, {count(numbers)}.")
+        lines.append(f"The paper: {len(numbers)} of its numbers are measured here; {verdict(numbers)}.")
+        lines.append(f"Differences from its recipe: {'; '.join(differences(sweep, dataset))}.")
     return lines
 
 
@@ -51,11 +55,13 @@ def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, riv
     by = f"By {abs(means[0] - means[1]):.3f} over {rivals[0]}, the next at d = {place[1]}"
     test = findings.compare(place, best, rivals[0])
     if test is None:
-        return f"{by}; whether that is luck cannot be told: {findings.why_no_test() or 'too few seeds in common.'}"
-    verdict = "more than luck" if test.p_holm < ALPHA else "luck cannot be ruled out"
-    beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.p_holm < ALPHA]
-    told = f"it is told from {', '.join(beaten)}" if beaten else "no method is told from it"
-    return f"{by}: {verdict} (corrected {p_is(test.p_holm)}); {told}."
+        return f"{by}; whether that is luck is not known: {findings.why_no_test() or 'too few seeds in common.'}"
+    where = " on this one split" if findings.one_split(place[0]) else ""
+    finding = f"significant{where}" if test.significant else f"not significant{where}"
+    beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.significant]
+    luck = "" if test.significant else ", it may be luck"
+    others = ", ".join(beaten) or "no other method"
+    return f"{by}: {finding} (Holm's {p_is(test.p_holm)}){luck}. At this d {best} differs significantly from {others}."
 
 
 def _permuted(findings: Findings, dataset: str, metric: str, sign: int) -> list[str]:

@@ -50,10 +50,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """`xy`: x against y. `rows`: a row a method, its values along x, bars from low to high; y is not used.
+    """`xy`: x against y. `rows`: one row per method, its values along x, bars from low to high; y is not used.
 
     Panels of a figure that name the same `share` have the same y range. `groups` are stretches of x, drawn as bars
-    above the rows: methods that a test does not tell apart.
+    above the rows: methods that do not differ significantly.
     """
 
     title: str

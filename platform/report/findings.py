@@ -1,5 +1,6 @@
 """What follows from a stored sweep: estimates, which methods are best, tests between them, and the paper's numbers."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -14,6 +15,7 @@ from permlab.platform.report.statistics import (
     Ranking,
     friedman,
     holm,
+    mean_ranks,
     paired_test,
     prediction_half_width,
 )
@@ -26,12 +28,20 @@ PLACE = ["dataset", "d", "split", "metric"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two methods at one place, first − second; `p_holm` is corrected over the pairs of methods there."""
+    """Two methods at one place, first − second.
+
+    `p_holm` is corrected over all pairs of methods at all d of the same data set, split and metric: the report counts
+    them in one sentence, so they are one family.
+    """
 
     first: str
     second: str
     test: PairedTest
     p_holm: float
+
+    @property
+    def significant(self) -> bool:
+        return self.p_holm < ALPHA
 
 
 @dataclass(frozen=True)
@@ -42,22 +52,24 @@ class Number:
     prediction: float | None  # half the width of the interval for one more run
     paper: float | None
     best: bool
-    tied: bool  # with the best: the corrected test does not tell them apart
+    tied: bool  # with the best: it competes, and no test separates them
 
     @property
     def inside(self) -> bool | None:
-        """Whether the paper's number lies in the 95 % interval of our mean."""
-        return self._within(self.estimate.half_width)
-
-    @property
-    def plausible(self) -> bool | None:
-        """Whether it lies where one more run of ours would, 95 times of 100: the paper's is a single run."""
-        return self._within(self.prediction)
-
-    def _within(self, half_width: float | None) -> bool | None:
-        if self.paper is None or half_width is None:
+        """Whether the paper's number, a single run, lies where one more run of ours would, 95 times of 100."""
+        if self.paper is None or self.prediction is None:
             return None
-        return bool(abs(self.paper - self.estimate.mean) <= half_width + 0.0005)  # the paper's are rounded
+        return bool(abs(self.paper - self.estimate.mean) <= self.prediction + 0.0005)  # the paper's are rounded
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Mean ranks of the methods. With `test`, over data sets; without, over d and seeds, and a description only."""
+
+    methods: list[str]
+    mean_ranks: list[float]
+    datasets: int
+    test: Ranking | None
 
 
 class Findings:
@@ -74,31 +86,52 @@ class Findings:
             found[place] = table[[method for method in order if method in table]]
         return found
 
+    @cached_property
+    def _split_seeds(self) -> dict[str, set[str]]:
+        return {name: self.sweep.settings(name).get("data.split_seed", {"None"}) for name in self.sweep.datasets}
+
+    def one_split(self, dataset: str) -> bool:
+        """Whether all seeds hold out the same graphs: they differ in weights and order alone.
+
+        A validation part is cut anew by every seed, whatever `data.split_seed` says.
+        """
+        return "holdout" in self.sweep.splits(dataset) and self._split_seeds[dataset] != {"None"}
+
     def test_share(self, dataset: str) -> float | None:
-        """n_test / n_train of a data set's split, if it is stored."""
-        part = self.sweep.finished
-        part = part[part["dataset"] == dataset]
-        if "graphs/train" not in part or part["graphs/train"].isna().all():
-            return None
-        row = part.dropna(subset="graphs/train").iloc[0]
-        tested = row["graphs/holdout"] if "holdout" in self.sweep.splits(dataset) else row["graphs/validation"]
-        return float(tested / row["graphs/train"])
+        """n_test / n_train that corrects the test: 0 where all seeds have one split. None where no test fits.
+
+        That is where the sizes of random splits are not stored, or where methods have different fixed splits.
+        """
+        if self.one_split(dataset):
+            return 0.0 if len(self._split_seeds[dataset]) == 1 else None
+        part = "holdout" if "holdout" in self.sweep.splits(dataset) else "validation"
+        tested, trained = (self.sweep.sizes(dataset, name) for name in (part, "train"))
+        return float(np.mean(tested) / np.mean(trained)) if tested and trained else None
 
     @cached_property
     def comparisons(self) -> dict[Place, list[Comparison]]:
-        """All pairs of methods with enough seeds in common; none where no test is possible."""
+        """All pairs of methods with enough seeds in common.
+
+        Training rows are not tested: the correction is for graphs that were held out.
+        """
+        families: dict[tuple[str, str, str], list[tuple[Place, str, str, PairedTest]]] = defaultdict(list)
         shares = {dataset: self.test_share(dataset) for dataset in self.sweep.datasets}
-        found = {}
         for place, table in self.by_place.items():
-            share, tests = shares[place[0]], []
-            for a, b in combinations(table.columns, 2):
-                both = table[[a, b]].dropna()
-                test = paired_test(both[a], both[b], share) if share is not None else None
-                if test:
-                    tests.append((a, b, test))
-            corrected = holm([test.p for _, _, test in tests])
-            found[place] = [Comparison(*pair, p) for pair, p in zip(tests, corrected, strict=True)]
-        return found
+            dataset, _, split, metric = place
+            share = shares[dataset]
+            if split == "train" or share is None:
+                continue
+            scores = {method: table[method].to_numpy() for method in table.columns}
+            for a, b in combinations(scores, 2):
+                both = ~np.isnan(scores[a] + scores[b])
+                test = paired_test(scores[a][both], scores[b][both], share)
+                families[dataset, split, metric] += [(place, a, b, test)] if test else []
+        found: dict[Place, list[Comparison]] = defaultdict(list)
+        for family in families.values():
+            corrected = holm([test.p for *_, test in family])
+            for (place, a, b, test), p in zip(family, corrected, strict=True):
+                found[place].append(Comparison(a, b, test, p))
+        return dict(found)
 
     def compare(self, place: Place, first: str, second: str) -> Comparison | None:
         for found in self.comparisons.get(place, []):
@@ -110,32 +143,48 @@ class Findings:
     def numbers(self) -> dict[tuple[Place, str], Number]:
         """By place and method."""
         paper, found = paper_numbers(), {}
+        one_split = {dataset: self.one_split(dataset) for dataset in self.sweep.datasets}
         for place, table in self.by_place.items():
             dataset, d, split, metric = place
-            means = table.mean()
-            best = str(means.idxmax() if metric in HIGHER_IS_BETTER else means.idxmin())
+            best, tied = self._best(place, table)
             for method in table.columns:
                 values = table[method].dropna().tolist()
-                against = self.compare(place, best, method)
                 found[place, method] = Number(
                     Estimate.of(values),
-                    prediction_half_width(values),
+                    None if one_split[dataset] else prediction_half_width(values),  # the paper's split is another
                     paper.get((dataset, d, method, split, metric)),
                     method == best,
-                    against is not None and against.p_holm >= ALPHA,
+                    method in tied,
                 )
         return found
 
-    def ranking(self, split: str) -> tuple[list[str], Ranking] | None:
-        """Friedman over the blocks (dataset, d, seed) in which every method was measured, by the headline metric."""
-        tables = []
+    def _best(self, place: Place, table: pd.DataFrame) -> tuple[str | None, list[str]]:
+        """The best mean among the methods with enough seeds, and those that no test separates from it.
+
+        There is none where nothing was tested.
+        """
+        rivals = [method for method in table.columns if table[method].count() >= LEAST_SEEDS]
+        if not self.comparisons.get(place):
+            return None, []
+        means = table[rivals].mean()
+        best = str(means.idxmax() if place[3] in HIGHER_IS_BETTER else means.idxmin())
+        against = {method: self.compare(place, best, method) for method in rivals if method != best}
+        return best, [method for method, found in against.items() if found is None or not found.significant]
+
+    def ranks(self, split: str) -> Ranks | None:
+        """By the headline metric, over the (d, seed) in which every method was measured."""
+        tables = defaultdict(list)
         for (dataset, _, part, metric), table in self.by_place.items():
             if part == split and metric == self.sweep.headline(dataset):
                 table = table.reindex(columns=self.sweep.methods).dropna()
-                tables.append(table if metric in HIGHER_IS_BETTER else -table)
-        scores = np.concatenate([table.to_numpy() for table in tables]) if tables else np.zeros((0, 0))
-        result = friedman(scores, higher_is_better=True) if scores.size else None
-        return (self.sweep.methods, result) if result else None
+                tables[dataset].append((table if metric in HIGHER_IS_BETTER else -table).to_numpy())
+        scores = {dataset: np.concatenate(found) for dataset, found in tables.items()}
+        by_dataset = [mean_ranks(found, higher_is_better=True) for found in scores.values() if len(found)]
+        if not by_dataset or len(self.sweep.methods) < 3:
+            return None
+        test = friedman(np.array(by_dataset), higher_is_better=False)
+        means = test.mean_ranks if test else np.mean(by_dataset, axis=0).tolist()
+        return Ranks(self.sweep.methods, means, len(by_dataset), test)
 
     @property
     def testable(self) -> bool:
@@ -145,6 +194,8 @@ class Findings:
         """In words, if there is none."""
         if self.testable:
             return ""
+        if any(len(seeds) > 1 for seeds in self._split_seeds.values()):
+            return "No test is possible: methods were measured on different fixed splits (data.split_seed)."
         if all(self.test_share(dataset) is None for dataset in self.sweep.datasets) and len(self.sweep.finished):
             return "No test is possible: the sizes of the splits are not stored with these runs."
         return f"No test is possible: no two methods have {LEAST_SEEDS} or more finished seeds in common."

@@ -13,17 +13,24 @@ SPECIAL = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "±": r"$\pm$",
     "–": "--",
     "✓": r"$\bullet$",
     "✗": r"$\circ$",
 }
-LEGEND = r"% Small print: the paper's number; $\bullet$ inside our 95 \% interval, $\circ$ outside."
+LEGEND = r"% Small print: the paper's number; $\bullet$ stands for ✓ and $\circ$ for ✗."
 
 
 def to_latex(sections: list[Section]) -> str:
+    """The tables, and as comments what their sections say of them."""
+    sections = [section for section in sections if any(table.latex for table in section.tables)]
+    said = [block for section in sections for block in section.blocks if isinstance(block, str)]
     tables = [table for section in sections for table in section.tables if table.latex]
-    return "\n\n".join([LEGEND, *(_table(table) for table in tables)]) + "\n"
+    comments = [f"% {' '.join(text.split())}" for text in said]
+    return "\n\n".join(["\n".join([*comments, LEGEND]), *(_table(table) for table in tables)]) + "\n"
 
 
 def _table(table: Table) -> str:
@@ -49,4 +56,4 @@ def _entry(entry: Entry | str) -> str:
 
 
 def escape(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    return "".join(SPECIAL.get(letter, letter) for letter in " ".join(text.split()))

@@ -1,40 +1,65 @@
-"""Is it luck? Paired tests, effect sizes, ranks over all cells."""
+"""Is it luck? Paired tests, effect sizes, ranks over data sets."""
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
-from permlab.platform.report.findings import Findings
-from permlab.platform.report.statistics import ALPHA, Ranking
+from permlab.platform.report.findings import Findings, Ranks
+from permlab.platform.report.statistics import ALPHA, LEAST_BLOCKS
 from permlab.platform.report.stored import METRIC_NAMES, SPLITS
 from permlab.platform.report.tables import pretty
 
-HOW = (
-    "Seeds are paired: the same seed gives every method the same split and the same order of the data. The splits of "
-    "two seeds overlap, so their results are not independent; the paired t-test is corrected for that as Nadeau and "
-    "Bengio (2003) propose (variance times 1/n + n_test/n_train), and for the number of pairs by Holm. "
-    "Effect size: Hedges' g of the paired differences. The intervals of the tables are not corrected: they say how far "
-    "the mean over seeds can be trusted on this data set."
+RANDOM_SPLITS = (
+    "Every seed has a random split of its own, and seeds are paired: the same seed gives every method the same split "
+    "and the same order of the data. The splits of two seeds overlap, so their results are not independent; the "
+    "paired t-test is corrected for that as Nadeau and Bengio (2003) propose (variance times 1/n + n_test/n_train). "
+    "The intervals of the tables are not corrected: they say how far the mean over seeds can be trusted on this data "
+    "set."
+)
+ONE_SPLIT = (
+    "All seeds hold out the same graphs (data.split_seed), and differ in weights and in the order of the data alone. "
+    "Tests and intervals therefore speak of this one split: whether methods differ on it by more than the luck of "
+    "weights and order. On another split the order of the methods may be another. Runs on one split are independent, "
+    "so the test is the ordinary paired t-test."
+)
+FAMILY = (
+    "Holm's correction is taken over all that a table counts: every pair of methods at every d. Effect size: Hedges' g "
+    "of the paired differences. Training rows are not tested."
 )
 RANKS = (
-    "Ranks over blocks (data set, d, seed), by Friedman's test with Iman and Davenport's F; methods whose mean ranks "
-    "lie further apart than the critical difference differ by Nemenyi's test. Blocks of one data set share its graphs, "
-    "so these p-values are optimistic."
+    "Ranks over data sets, by the headline metric. A data set is one block, in which methods are ranked by their mean "
+    "rank over d and seeds; seeds and widths of one data set are no independent evidence. Friedman's test, and where "
+    "it rejects, Nemenyi's critical difference."
+)
+DESCRIPTION = (
+    "Mean ranks over d and seeds, by the headline metric: a description. A test of ranks takes at least "
+    f"{LEAST_BLOCKS} data sets, because seeds and widths of one data set are no independent evidence; here there "
 )
 
 
 def luck_section(findings: Findings) -> Section:
-    blocks: list[Block] = [HOW]
-    if not findings.testable:
-        return Section("tests", "Is it luck?", [findings.why_no_test()])
-    for dataset in findings.sweep.datasets:
-        for split in [name for name in findings.sweep.splits(dataset) if name != "train"]:
-            blocks += _pairs(findings, dataset, split)
-    for split in ("holdout", "holdout_perm", "validation"):
-        ranked = findings.ranking(split)
-        if ranked:
-            blocks += [RANKS] if not any(isinstance(block, Figure) for block in blocks) else []
-            blocks.append(critical_difference(split, *ranked))
-    if not any(isinstance(block, Figure) for block in blocks):
-        blocks.append("No ranking is possible: it takes three methods that share three or more blocks.")
+    blocks: list[Block] = []
+    if findings.testable:
+        blocks += [*_how(findings), FAMILY]
+        for dataset in findings.sweep.datasets:
+            for split in [name for name in findings.sweep.splits(dataset) if name != "train"]:
+                blocks += _pairs(findings, dataset, split)
+    else:
+        blocks.append(findings.why_no_test())
+    found = {split: findings.ranks(split) for split in ("holdout", "holdout_perm", "validation")}
+    ranked = {split: ranks for split, ranks in found.items() if ranks}
+    if ranked:
+        first = next(iter(ranked.values()))
+        count = "is one" if first.datasets == 1 else f"are {first.datasets}"
+        blocks.append(RANKS if first.test else f"{DESCRIPTION}{count}.")
+    blocks += [ranks_figure(split, ranks) for split, ranks in ranked.items()]
     return Section("tests", "Is it luck?", blocks)
+
+
+def _how(findings: Findings) -> list[str]:
+    """What the tests speak of; by data set, where that differs."""
+    told = {dataset: ONE_SPLIT if findings.one_split(dataset) else RANDOM_SPLITS for dataset in findings.sweep.datasets}
+    texts = list(dict.fromkeys(told.values()))
+    if len(texts) == 1:
+        return texts
+    return [f"{', '.join(pretty(name) for name in told if told[name] == text)}: {text}" for text in texts]
 
 
 def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
@@ -48,7 +73,7 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
     if not found:
         return []
     found.sort(key=lambda item: (item[0], item[1].test.p))
-    surely = sum(comparison.p_holm < ALPHA for _, comparison in found)
+    significant = sum(comparison.significant for _, comparison in found)
     rows: list[list[Entry | str]] = [
         [
             f"{comparison.first} − {comparison.second}",
@@ -57,14 +82,16 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
             f"{comparison.test.difference:+.4f}",
             f"{comparison.test.t:.2f}",
             p_text(comparison.test.p),
-            Entry(p_text(comparison.p_holm), comparison.p_holm < ALPHA),
+            Entry(p_text(comparison.p_holm), comparison.significant),
             f"{comparison.test.g:+.2f}",
         ]
         for d, comparison in found
     ]
     name = f"{pretty(dataset)}, {METRIC_NAMES.get(metric, metric)}, {SPLITS[split]}"
-    title = f"{name}: {surely} of {len(found)} pairs of methods differ (corrected p < {ALPHA})"
-    header = ["pair", "d", "seeds", "difference", "t, corrected", "p", "p, Holm", "Hedges' g"]
+    where = " on this split" if findings.one_split(dataset) else ""
+    title = f"{name}: {significant} of {len(found)} pairs of methods differ significantly{where} (Holm's p < {ALPHA})"
+    t = "t" if findings.one_split(dataset) else "t, corrected"
+    header = ["pair", "d", "seeds", "difference", t, "p", "p, Holm", "Hedges' g"]
     return [Table(title, header, rows, folded=True)]
 
 
@@ -76,24 +103,25 @@ def p_is(p: float) -> str:
     return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 
-def critical_difference(split: str, methods: list[str], ranking: Ranking) -> Figure:
-    half = ranking.critical_difference / 2
-    ordered = sorted(zip(ranking.mean_ranks, methods, strict=True))
-    series = [Series(method, [rank], [0.0], [rank - half], [rank + half], line=False) for rank, method in ordered]
-    best, last = ordered[0], ordered[-1]
-    facts = (
-        f"Friedman χ² = {ranking.chi2:.2f}, F = {ranking.f:.2f}, {p_is(ranking.p)} over {ranking.blocks} blocks; "
-        f"critical difference {ranking.critical_difference:.2f}"
-    )
+def ranks_figure(split: str, ranks: Ranks) -> Figure:
+    """With the critical difference where Friedman's test rejects; else mean ranks alone."""
+    test = ranks.test
+    rejects = test is not None and test.p < ALPHA
+    half = test.critical_difference / 2 if test and rejects else 0.0
+    ordered = sorted(zip(ranks.mean_ranks, ranks.methods, strict=True))
+    series = [
+        Series(method, [rank], [0.0], [rank - half] if half else [], [rank + half] if half else [], line=False)
+        for rank, method in ordered
+    ]
+    facts = "A description, no test."
+    if test:
+        facts = f"Friedman χ² = {test.chi2:.2f}, {p_is(test.p)} over {test.blocks} data sets" + (
+            f"; critical difference {test.critical_difference:.2f}. Bars are one critical difference wide: methods "
+            "whose bars do not overlap differ significantly. Grey: groups of methods that do not."
+            if rejects
+            else ": no method differs significantly from another."
+        )
     title = f"Mean rank, {SPLITS[split]}"
-    panel = Panel(title, "mean rank (1 is best)", "", series, "rows", groups=ranking.groups())
-    alt = f"{title}: best {best[1]} with {best[0]:.2f}, last {last[1]} with {last[0]:.2f}. {facts}."
-    caption = f"{facts}. Bars are one critical difference wide: methods whose bars do not overlap differ. Grey: groups "
-    return Figure(
-        f"critical-difference-{split}",
-        title,
-        alt,
-        [panel],
-        1,
-        caption + "that the test does not tell apart.",
-    )
+    panel = Panel(title, "mean rank (1 is best)", "", series, "rows", groups=test.groups() if test and rejects else [])
+    spoken = ", ".join(f"{method} {rank:.2f}" for rank, method in ordered)
+    return Figure(f"ranks-{split}", title, f"{title}, the best first: {spoken}. {facts}", [panel], 1, facts)

@@ -1,12 +1,15 @@
 """The report as Markdown, its pictures beside it."""
 
+import html
+import re
+
 from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
 
 
 def to_markdown(title: str, sections: list[Section]) -> str:
-    lines = [f"# {title}", ""]
+    lines = [f"# {escape(title)}", ""]
     for section in sections:
-        lines += [f"## {section.title}", ""]
+        lines += [f"## {escape(section.title)}", ""]
         for block in section.blocks:
             lines += [_block(block), ""]
     return "\n".join(lines)
@@ -24,7 +27,11 @@ def _block(block: Block) -> str:
 
 
 def _table(table: Table) -> str:
-    rows = [table.header, ["---"] * len(table.header), *([_entry(entry) for entry in row] for row in table.rows)]
+    rows = [
+        [*map(escape, table.header)],
+        ["---"] * len(table.header),
+        *([_entry(entry) for entry in row] for row in table.rows),
+    ]
     return f"**{escape(table.title)}**\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -36,6 +43,6 @@ def _entry(entry: Entry | str) -> str:
 
 
 def escape(text: str) -> str:
-    for letter in "\\`*_[]<>|":
-        text = text.replace(letter, f"\\{letter}")
-    return text.replace("\n", " ")
+    """Entities for what HTML reads: not every Markdown knows a backslash before `<`."""
+    text = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)

@@ -8,7 +8,7 @@ from permlab.platform.report.tables import pretty
 
 
 def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
-    """The headline metric on the holdout, a row a method: our mean and interval, the paper's number hollow."""
+    """The headline metric on the holdout, one row per method: our mean and interval, the paper's number hollow."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
     split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
     panels, spoken = [], []
@@ -32,6 +32,8 @@ def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
         return None
     title = f"{pretty(dataset)}: {panels[0].x_label}"
     hollow = any(s.hollow for panel in panels for s in panel.series)
-    caption = "Means and 95 % intervals over seeds." + (" Hollow: the paper's number." if hollow else "")
+    caption = "Means and 95 % intervals over seeds." + (
+        " Hollow: the paper's number, a single run by another recipe (see above)." if hollow else ""
+    )
     alt = f"{title}: {'; '.join(spoken)}."
     return Figure(f"overview-{slug(dataset)}", title, alt, panels, min(len(panels), 4), caption)

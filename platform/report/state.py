@@ -3,6 +3,8 @@
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.numerics import numerics_sentence
+from permlab.platform.report.on_disk import UNDELIVERED, undelivered_line
+from permlab.platform.report.recipe import listed
 from permlab.platform.report.tables import pretty
 
 WORDS = {
@@ -11,6 +13,7 @@ WORDS = {
     "WAITING": "not started",
     "FAILED": "failed",
     "KILLED": "stopped",
+    UNDELIVERED: "finished on disk only",
 }
 LISTED = 200  # missing cells named one by one, at most
 
@@ -26,10 +29,12 @@ def state_section(findings: Findings) -> Section:
         counts = sweep.cells["status"].value_counts()
         parts = ", ".join(f"{counts[state]} {word}" for state, word in WORDS.items() if state in counts)
         blocks.append(
-            f"This sweep is not complete: {total - len(missing):,} of {total:,} cells are finished ({parts}). All that "
+            f"This report is not complete: it has {total - len(missing):,} of {total:,} cells ({parts}). All that "
             "follows is about the finished ones. Means over fewer seeds have wider intervals; tests compare the seeds "
             "that two methods share."
         )
+        if sweep.undelivered:
+            blocks.append(undelivered_line(sweep))
         rows: list[list[Entry | str]] = [
             [cell.name, pretty(cell.dataset), WORDS.get(cell.status, cell.status.lower()), cell.error]
             for cell in missing.head(LISTED).drop(columns="name").assign(name=missing["name"]).itertuples(index=False)
@@ -52,7 +57,8 @@ def _settings(findings: Findings) -> Items:
         f"d: {', '.join(str(d) for d in sorted(sweep.cells['d'].unique()))}",
         f"seeds: {shown}",
     ]
+    settings = [sweep.settings(dataset) for dataset in sweep.datasets]
     for key, name in (("train.epochs", "epochs"), ("train.optimizer", "optimiser"), ("train.learning_rate", "rate")):
-        if key in sweep.params:
-            lines.append(f"{name}: {sweep.params[key]}")
+        if values := {value for found in settings for value in found.get(key, ())}:
+            lines.append(f"{name}: {listed(values)}")
     return Items(lines)

@@ -1,5 +1,6 @@
 """A sweep as tracking stored it: all that a report may look at."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,19 +30,20 @@ class StoredTuning:
 
 @dataclass
 class StoredSweep:
-    """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, numerics as JSON, and what
-    was measured at its end under the names of the metrics); `histories`: one row per cell and evaluated epoch.
+    """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, numerics as JSON, params:
+    its settings as text, and what was measured at its end under the names of the metrics); `histories`: one row per
+    cell and evaluated epoch.
     """
 
     name: str
     status: str
     store: str
     run_id: str
-    params: dict[str, str]
     cells: pd.DataFrame
     histories: pd.DataFrame
     speed: dict[str, Any] | None = None  # the last `permlab bench train` in the runs folder
     tuning: StoredTuning | None = None
+    undelivered: int = 0  # cells that are finished on disk, but not in the store
 
     @cached_property
     def finished(self) -> pd.DataFrame:
@@ -55,6 +57,22 @@ class StoredSweep:
         long = self.finished.melt(facts, names, "name", "value").dropna(subset="value")
         parts = long.pop("name").str.split("/", n=1, expand=True)
         return long.assign(split=parts[0] if len(long) else "", metric=parts[1] if len(long) else "")
+
+    def settings(self, dataset: str) -> dict[str, set[str]]:
+        """The settings of the finished cells of a data set: the values of each, as text; empty if none are stored."""
+        values: dict[str, set[str]] = defaultdict(set)
+        for params in self._finished_of(dataset).get("params", []):
+            for name, value in params.items():
+                values[name].add(value)
+        return dict(values)
+
+    def sizes(self, dataset: str, part: str) -> list[float]:
+        """How many graphs a part of the split has in the finished cells, as far as that is stored."""
+        column = self._finished_of(dataset).get(f"graphs/{part}")
+        return [] if column is None else sorted(column.dropna().unique())
+
+    def _finished_of(self, dataset: str) -> pd.DataFrame:
+        return self.finished[self.finished["dataset"] == dataset]
 
     @property
     def datasets(self) -> list[str]:

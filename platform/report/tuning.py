@@ -5,6 +5,7 @@ from typing import Any
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.statistics import ALPHA, LEAST_SEEDS, PairedTest, holm, paired_test
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, StoredSweep
 from permlab.platform.report.tables import pretty
 from permlab.platform.results import Estimate
@@ -63,25 +64,35 @@ def _holdout(tuned: StoredSweep, default: StoredSweep) -> Table:
     for dataset in tuned.datasets:
         metric = tuned.headline(dataset) or ""
         for split in [name for name in tuned.splits(dataset) if name != "train"]:
-            for d in tuned.widths(dataset):
-                for method in tuned.methods:
-                    ours, theirs = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
-                    seeds = sorted(set(ours) & set(theirs))
-                    if seeds:
-                        gain = Estimate.of([ours[seed] - theirs[seed] for seed in seeds])
-                        rows.append(
-                            [
-                                method,
-                                f"{pretty(dataset)}, d = {d}",
-                                f"{split.replace('_perm', ', permuted')} {METRIC_NAMES.get(metric, metric)}",
-                                str(len(seeds)),
-                                str(Estimate.of([theirs[seed] for seed in seeds])),
-                                str(Estimate.of([ours[seed] for seed in seeds])),
-                                Entry(_signed(gain), note=_verdict(gain, metric)),
-                            ]
-                        )
+            rows += _gains(tuned, default, dataset, split, metric)
     header = ["method", "cells", "measured", "seeds", "default", "tuned", "tuned − default"]
-    return Table("Tuned against default, on the holdout (mean ± 95 % interval over seeds)", header, rows)
+    title = "Tuned against default, on the holdout (mean ± 95 % interval over seeds; verdicts after Holm's correction)"
+    return Table(title, header, rows)
+
+
+def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str, split: str, metric: str) -> list[list[Entry | str]]:
+    """One row per d and method. Both sweeps hold out the same graphs in all seeds: the test is the paired t-test."""
+    pairs: list[tuple[int, str, list[float], list[float]]] = []
+    for d in tuned.widths(dataset):
+        for method in tuned.methods:
+            ours, theirs = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
+            seeds = sorted(set(ours) & set(theirs))
+            if seeds:
+                pairs.append((d, method, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
+    tests = [paired_test(ours, theirs, 0.0) for _, _, ours, theirs in pairs]
+    corrected = iter(holm([test.p for test in tests if test]))
+    return [
+        [
+            method,
+            f"{pretty(dataset)}, d = {d}",
+            f"{split.replace('_perm', ', permuted')} {METRIC_NAMES.get(metric, metric)}",
+            str(len(ours)),
+            str(Estimate.of(theirs)),
+            str(Estimate.of(ours)),
+            Entry(_signed(ours, theirs), note=_verdict(test, next(corrected) if test else 1.0, metric)),
+        ]
+        for (d, method, ours, theirs), test in zip(pairs, tests, strict=True)
+    ]
 
 
 def _by_seed(sweep: StoredSweep, dataset: str, d: int, method: str, split: str, metric: str) -> dict[int, float]:
@@ -96,16 +107,17 @@ def _by_seed(sweep: StoredSweep, dataset: str, d: int, method: str, split: str, 
     return {int(seed): float(value) for seed, value in zip(part["seed"], part["value"], strict=True)}
 
 
-def _signed(gain: Estimate) -> str:
+def _signed(ours: list[float], theirs: list[float]) -> str:
+    gain = Estimate.of([a - b for a, b in zip(ours, theirs, strict=True)])
     return f"{gain.mean:+.3f}" + (f" ± {gain.half_width:.3f}" if gain.half_width is not None else "")
 
 
-def _verdict(gain: Estimate, metric: str) -> str:
-    if gain.half_width is None:
-        return "one seed"
-    if abs(gain.mean) <= gain.half_width:
-        return "not told apart"
-    return "better" if (gain.mean > 0) == (metric in HIGHER_IS_BETTER) else "worse"
+def _verdict(test: PairedTest | None, p: float, metric: str) -> str:
+    if test is None:
+        return f"fewer than {LEAST_SEEDS} seeds"
+    if p >= ALPHA:
+        return "not significant"
+    return "better" if (test.difference > 0) == (metric in HIGHER_IS_BETTER) else "worse"
 
 
 def _chosen(chosen: list[dict[str, Any]]) -> Table:

@@ -4,12 +4,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from pydantic import Field
 
+from permlab.datasets.manifest import Manifest
+from permlab.datasets.splits import split
 from permlab.platform.config import RunSettings, Settings
 from permlab.platform.errors import ConfigError
+from permlab.platform.secrets import masked
+from permlab.platform.setting_types import folder_name
 from permlab.platform.tuning.space import with_values
+from permlab.platform.yaml_text import load_yaml
 
 FILE, STUDIES = "tuned.yaml", "studies.json"  # what was chosen, and from what
 Kind = tuple[str, str, int]  # dataset, method, d
@@ -30,6 +36,7 @@ class Choice(Settings):
     method: str
     d: int
     split_seed: int
+    holdout: int | float = Field(description="what the trials never saw, drawn from split_seed; they saw all the rest")
     metric: str
     value: float
     default: float | None = Field(description="what trial 0, the default settings, came to")
@@ -50,7 +57,7 @@ class Choice(Settings):
 
 
 def write_choices(choices: Iterable[Choice], folder: Path) -> None:
-    document = {"studies": [choice.model_dump() for choice in choices]}
+    document = masked({"studies": [choice.model_dump() for choice in choices]})
     (folder / FILE).write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
 
@@ -73,14 +80,14 @@ def read_choices(words: Iterable[str], runs: Path) -> dict[Kind, Choice]:
 
 
 def _read(word: str, runs: Path) -> list[Choice]:
-    path = Path(word) if Path(word).is_file() else runs / "tunings" / word.split("/")[0] / FILE
+    path = Path(word) if Path(word).is_file() else runs / "tunings" / folder_name(word.split("/")[0]) / FILE
     if not path.is_file():
         known = sorted(found.parent.name for found in runs.glob(f"tunings/*/{FILE}"))
         hint = "it has not finished; give its `permlab tune` again" if path.parent.is_dir() else "there is none"
         raise ConfigError(f"tuned={word}: {hint}; finished tunings in {runs}: {', '.join(known) or 'none'}")
     try:
-        choices = [Choice.model_validate(row) for row in yaml.safe_load(path.read_text())["studies"]]
-    except (yaml.YAMLError, ValueError, KeyError, TypeError):
+        choices = [Choice.model_validate(row) for row in load_yaml(path.read_text(encoding="utf-8"))["studies"]]
+    except (ValueError, KeyError, TypeError):
         raise ConfigError(f"tuned={word}: {path} does not hold what a tuning chose") from None
     if Path(word).is_file() or "/" not in word:
         return choices
@@ -90,12 +97,19 @@ def _read(word: str, runs: Path) -> list[Choice]:
     return chosen
 
 
-def check_choice(choice: Choice, settings: RunSettings, digest: str) -> None:
-    """The holdout of a tuned cell must be the one that its study left alone."""
-    if choice.digest != digest:
+def check_choice(choice: Choice, settings: RunSettings, manifest: Manifest, group: np.ndarray) -> None:
+    """The holdout of a tuned cell must be among the graphs that its study left alone. `group` is the data set's."""
+    if choice.digest != manifest.digest:
         raise ConfigError(f"{choice.study} was tuned on another version of {choice.dataset}; tune again")
     if settings.data.split_seed not in (None, choice.split_seed):
         raise ConfigError(
             f"{choice.study} was tuned with data.split_seed={choice.split_seed}; with {settings.data.split_seed} the "
             "holdout would hold graphs that the tuning saw"
+        )
+    holdout = manifest.holdout if settings.data.holdout is None else settings.data.holdout
+    held, never_seen = (split(group, size, choice.split_seed).holdout for size in (holdout, choice.holdout))
+    if seen := len(np.setdiff1d(held, never_seen)):
+        raise ConfigError(
+            f"{choice.study} was tuned with data.holdout={choice.holdout}, so it saw {seen} of the {len(held)} graphs "
+            f"that data.holdout={holdout} holds out; set data.holdout={choice.holdout}, or tune again with {holdout}"
         )

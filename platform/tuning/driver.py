@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from permlab.datasets.catalogue import parse_name
 from permlab.platform.config import RunSettings
-from permlab.platform.histories import read_history
+from permlab.platform.histories import whole_history
 from permlab.platform.json_files import write_json
 from permlab.platform.settings import describe
 from permlab.platform.tuning.space import with_values
@@ -43,7 +44,7 @@ class Tuned:
     settings: RunSettings
     seeds: list[int]
     metric: str
-    dataset: dict[str, Any]  # name, digest, graphs
+    dataset: dict[str, Any]  # name, digest, graphs, holdout
     under_way: dict[int, "Running"] = field(default_factory=dict)
     looked: float = 0.0
 
@@ -128,7 +129,7 @@ class Driver:
 
     def _start(self, tuned: Tuned, asked: Asked) -> None:
         settings = with_values(tuned.settings, asked.values)
-        where = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{settings.dataset}-{tuned.label}-t{asked.number}")
+        where = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{parse_name(settings.dataset).folder}-{tuned.label}-t{asked.number}")
         relative = f"tunings/{self.name}/trials/{where}"
         folder = self.runs / relative
         folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +164,7 @@ class Driver:
         """Reports to the study, in their order; what came after the one that ended a trial does not count."""
         for tuned in self.studies:
             for number, running in tuned.under_way.items():
-                for entry in read_history(running.folder):
+                for entry in whole_history(running.folder):  # its worker writes a damaged one anew
                     if running.pruned or entry["epoch"] <= running.reported:
                         continue
                     running.reported = entry["epoch"]

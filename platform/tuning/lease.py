@@ -13,11 +13,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from permlab.platform.errors import ConfigError
+from permlab.platform.secrets import mask
 
 _DRIVERS, _MUTEXES = 0x7065726D, 0x6C6162  # the two kinds of advisory locks
 TIMEOUT = 10  # seconds to reach the database
@@ -92,15 +92,7 @@ def open_lease(url: str) -> Lease:
     try:
         return SharedLease(url)
     except (SQLAlchemyError, ImportError) as error:
-        raise ConfigError(f"the studies' database {masked(url)} cannot be reached: {_reason(error)}") from None
-
-
-def masked(url: str) -> str:
-    """The URL without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except SQLAlchemyError:
-        return "(no URL)"
+        raise ConfigError(f"the studies' database {mask(url)} cannot be reached: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -71,7 +71,7 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
             every=trial.train.eval_every,
             design=_design(trial, space, tune, metric, manifest),
         )
-        dataset = {"name": manifest.name, "digest": manifest.digest, "graphs": manifest.graphs}
+        dataset = {name: getattr(manifest, name) for name in ("name", "digest", "graphs", "holdout")}
         found.append(Tuned(study, trial, seeds, metric, dataset))
     return found
 
@@ -111,6 +111,7 @@ def choose(tuned: Tuned) -> Choice | None:
         method=settings.method,
         d=settings.d,
         split_seed=settings.data.split_seed or 0,
+        holdout=tuned.dataset["holdout"] if settings.data.holdout is None else settings.data.holdout,
         metric=tuned.metric,
         value=best.value or 0.0,
         default=default,

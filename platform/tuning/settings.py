@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from permlab.platform.config import Settings
+from permlab.platform.secrets import unmasked
 from permlab.platform.tuning.space import parse_space
 
 # What can be tuned for, by task, the first by default; True: more is better.
@@ -23,19 +24,25 @@ class TuneSettings(Settings):
         "{choices: [1, 2]}; under a readout's name: for it alone (default: a space of the readout's own)",
     )
     metric: str | None = Field(None, description="validation metric (default: auc, or mae for regression)")
-    trials: int | None = Field(None, ge=1, description="budget a study: finished trials (20 if no budget is given)")
+    trials: int | None = Field(
+        None, ge=1, le=1_000_000, description="budget a study: finished trials (20 if no budget is given)"
+    )
     epochs: int | None = Field(None, ge=1, description="budget a study: epochs of all its trials")
     seconds: float | None = Field(None, gt=0, description="budget a study: seconds of all its trials")
     sampler: Literal["tpe", "random"] = Field("tpe", description="who proposes settings")
     pruner: Literal["median", "hyperband", "none"] = Field("median", description="who ends hopeless trials early")
     seed: int = Field(0, ge=0, description="of the sampler and of the trials")
-    seeds: int = Field(2, ge=1, description="seeds a trial, each with a validation part of its own; their mean counts")
+    seeds: int = Field(
+        2, ge=1, le=1000, description="seeds a trial, each with a validation part of its own; their mean counts"
+    )
     validation: int | float = Field(0.2, gt=0, description="graphs cut from training: count or fraction")
     parallel: int | None = Field(
         None, ge=1, description="trials of a study at a time (default: as many as fit; 1 is reproducible)"
     )
     storage: str | None = Field(
-        None, description="URL of the studies' database: postgresql://… (default: SQLite in the runs folder)"
+        None,
+        description="URL of the studies' database: postgresql://USER@HOST/DATABASE, its password in PGPASSWORD or "
+        "~/.pgpass (default: SQLite in the runs folder)",
     )
     baseline: bool = Field(True, description="after tuning, a sweep also runs the default settings, to compare")
 
@@ -56,9 +63,11 @@ class TuneSettings(Settings):
     @field_validator("storage")
     @classmethod
     def _known_storage(cls, storage: str | None) -> str | None:
-        if storage is not None and not storage.startswith(("postgresql", "sqlite:///")):
-            raise ValueError("choose postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:///FILE")
-        return storage
+        if storage is None:
+            return None
+        if not storage.startswith(("postgresql", "sqlite:///")):
+            raise ValueError("choose postgresql://USER@HOST/DATABASE or sqlite:///FILE")
+        return unmasked(storage)
 
     @model_validator(mode="after")
     def _a_budget(self) -> Self:

@@ -21,7 +21,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from permlab.datasets.randomness import derive_seed
 from permlab.platform.errors import ConfigError, RunError
-from permlab.platform.tuning.lease import Lease, masked
+from permlab.platform.secrets import mask
+from permlab.platform.tuning.lease import Lease
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Parameter, Space
 
@@ -74,7 +75,7 @@ def open_storage(url: str, lease: Lease) -> optuna.storages.RDBStorage:
             return optuna.storages.RDBStorage(url, engine_kwargs=options)
     except (SQLAlchemyError, RuntimeError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise ConfigError(f"the studies' database {masked(url)} cannot be used: {reason}") from None
+        raise ConfigError(f"the studies' database {mask(url)} cannot be used: {reason}") from None
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def database_errors(url: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise RunError(f"the studies' database {masked(url)} was lost: {reason}; the same command goes on") from None
+        raise RunError(f"the studies' database {mask(url)} was lost: {reason}; the same command goes on") from None
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """One trial, in a worker: the same settings with each of a few seeds; the mean of their last evaluations counts."""
 
-import json
 import math
 import time
 from pathlib import Path
@@ -9,14 +8,15 @@ from typing import Any
 
 from permlab.platform.config import RunSettings, Settings, cell_folder, cell_key
 from permlab.platform.errors import RunError, RunPruned
-from permlab.platform.histories import read_history
-from permlab.platform.json_files import read_json, without_nan
+from permlab.platform.histories import history_line, read_history
+from permlab.platform.json_files import read_json
 from permlab.platform.plan import manifest_of
+from permlab.platform.whole_file import whole_file
 
 HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer
 PATIENCE = 60.0  # seconds that a worker waits for the answer before the last
 OBJECTIVE = "objective"
-HEAVY = ("weights.pt", "checkpoint.pt", "predictions.parquet")  # nobody asks a trial for them
+HEAVY = ("weights.pt", "checkpoint.pt", "checkpoint.before", "predictions.parquet")  # nobody asks a trial for them
 
 
 class TrialJob(Settings):
@@ -87,6 +87,7 @@ class _Reporter:
     def __init__(self, job: TrialJob, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.values: list[float] = []  # of the seeds that are done
+        self.lines: list[str] = []
         self.before, self.step, self.reported = 0, 0, 0
         self.heard = (folder / "run.json").exists()  # the driver's: it sees this folder
 
@@ -109,5 +110,7 @@ class _Reporter:
         self.before += self.job.settings.train.epochs
 
     def _write(self, entry: dict[str, Any]) -> None:
-        with (self.folder / HISTORY).open("a") as file:
-            file.write(json.dumps(without_nan(entry)) + "\n")
+        """All lines anew: whatever has happened to the file since."""
+        self.lines.append(history_line(entry))
+        with whole_file(self.folder / HISTORY) as file:
+            file.write("".join(self.lines).encode())

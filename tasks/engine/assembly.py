@@ -37,16 +37,6 @@ def _copy_moved(source: np.ndarray, by: int, target: np.ndarray, low: int, high:
 
 
 @compiled
-def nodes(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray) -> np.ndarray:
-    """The places [n] of the graphs' nodes in the data set."""
-    node = np.empty(ptr[-1], dtype=np.int64)
-    for b in range(len(graphs)):
-        for i in range(ptr[b], ptr[b + 1]):
-            node[i] = node_ptr[graphs[b]] + i - ptr[b]
-    return node
-
-
-@compiled
 def features(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The graphs' rows [n, r], copied a graph at a time."""
     r = rows.shape[1]

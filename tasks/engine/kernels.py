@@ -48,10 +48,7 @@ def _segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
 def _segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
     if values.dtype not in (torch.float32, torch.float64):
         return plain_segment_unsort(values, rows)
-    places = rows.contiguous().numpy()
-    if places.size and not 0 <= places.min() <= places.max() < len(values):
-        raise IndexError(f"rows must be from 0 to {len(values) - 1}")
-    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), places))
+    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), rows.contiguous().numpy()))
 
 
 def _lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:

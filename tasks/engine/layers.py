@@ -57,21 +57,21 @@ class Convolutions:
         self.saved: list[Any] = []
 
     def forward(self, batch: EngineBatch) -> np.ndarray:
-        h, self.saved = batch.x, []
+        h, self.saved, self.adjacency = batch.x, [], batch.adjacency
         for i, ((weight, _), (bias, _)) in enumerate(self.weights):
-            step, (p, q) = batch.steps[i - 1] if i else None, weight.shape
-            first = step is not None and len(h) * q < step.rows * p  # the product with W before that with Â
-            if step is not None and not first:
-                h = step.forth(h)
+            p, q = weight.shape
+            first = i > 0 and q < p  # the product with W before that with Â
+            if i and not first:
+                h = self.adjacency(h)
             z = self.room.take(len(h), q)
-            mask = self.dropout.mask(step.rows if step else len(h), q) if self.dropped[i] else NO_MASK
-            if step is not None and first:
+            mask = self.dropout.mask(len(h), q) if self.dropped[i] else NO_MASK
+            if first:
                 times(h, weight, z)
-                z = step.forth(z)
+                z = self.adjacency(z)
                 finish(z, bias, self.kinds[i], mask)
             else:
                 layer(h, weight, bias, self.kinds[i], mask, z)
-            self.saved.append((step, first, h, z, mask))
+            self.saved.append((first, h, z, mask))
             h = z
         return h
 
@@ -79,17 +79,17 @@ class Convolutions:
         """From the gradient of what `forward` returned, which is overwritten."""
         for i in range(len(self.weights) - 1, -1, -1):
             (weight, grad_weight), (_, grad_bias) = self.weights[i]
-            step, first, h, z, mask = self.saved[i]
+            first, h, z, mask = self.saved[i]
             below = self.room.take(len(h), len(weight)) if i else NOWHERE
-            if step is not None and first:
+            if first:
                 slope(grad, z, self.kinds[i], mask, self.dropout.keep)
                 row_sum(grad, grad_bias)
-                grad = step.back(grad)
+                grad = self.adjacency(grad)
                 outer(h, grad, grad_weight)
                 times_transposed(grad, weight, below)
             else:
                 layer_back(grad, z, self.kinds[i], mask, self.dropout.keep, h, weight, grad_weight, grad_bias, below)
-                below = step.back(below) if step is not None else below
+                below = self.adjacency(below) if i else below
             grad = below
 
 

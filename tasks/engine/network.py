@@ -205,9 +205,15 @@ def _sorted_exactly(x: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> tuple[n
 
 @compiled
 def put_back(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """What `sort_descending` did to the columns, undone: values [n, k], rows [n, k] → [n, k]."""
-    out = np.empty_like(values)
-    for i in range(values.shape[0]):
+    """What `sort_descending` did to the columns, undone: values [n, k], rows [n, k] → [n, k].
+
+    A row that there is not raises IndexError.
+    """
+    n, out = len(values), np.empty_like(values)
+    for i in range(n):
         for c in range(values.shape[1]):
-            out[rows[i, c], c] = values[i, c]
+            row = rows[i, c]
+            if row < 0 or row >= n:
+                raise IndexError("rows outside of the values")
+            out[row, c] = values[i, c]
     return out

@@ -42,11 +42,11 @@ class SumPool(Pool):
     """1ᵀX."""
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
-        self.step = batch.plain_sums
-        return self.step.forth(x)
+        self.back = batch.sums.back
+        return batch.sums.forth(x)
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
-        return self.step.back(grad)
+        return self.back(grad)
 
 
 class SumBeforeLastLayer(Pool):
@@ -57,8 +57,8 @@ class SumBeforeLastLayer(Pool):
         self.given, self.room = given, room  # whether it is given Â H: with a single layer
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
-        self.step = batch.plain_sums if self.given else batch.sums
-        self.sums, self.sizes = self.step.forth(x), np.diff(batch.ptr).astype(np.float32)[:, None]
+        forth, self.back = batch.sums if self.given else batch.neighbour_sums
+        self.sums, self.sizes = forth(x), np.diff(batch.ptr).astype(np.float32)[:, None]
         out = self.room.take(len(self.sums), len(self.bias))
         times(self.sums, self.weight, out)
         out += self.sizes * self.bias
@@ -69,7 +69,7 @@ class SumBeforeLastLayer(Pool):
         row_sum(self.sizes * grad, self.grad_bias)
         below = self.room.take(*self.sums.shape)
         times_transposed(grad, self.weight, below)
-        return self.step.back(below)
+        return self.back(below)
 
 
 class OrderingPool(Pool):
@@ -169,14 +169,15 @@ class GaussianBeforeLastLayer(GaussianPool):
     With p̃ = (p, 1) and L = (W; c): x = p̃ L, x F = p̃ (L F), and ‖x‖² = ⟨p̃, p̃ L Lᵀ⟩.
     """
 
-    def __init__(self, readout: GaussianKernels, weight: Any, bias: Any, flat: FlatParameters, room: Room) -> None:
+    def __init__(self, readout: GaussianKernels, weight: Any, bias: Any, given: bool, flat: Any, room: Room) -> None:
         super().__init__(readout, flat, room)
+        self.given = given  # as in `SumBeforeLastLayer`
         (self.w, self.grad_w), (self.c, self.grad_c) = flat.of(weight), flat.of(bias)
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
         """x is H, the input of the last layer, or with a single layer P itself."""
-        self.step = batch.steps[-1] if batch.steps else None
-        p = x if self.step is None else self.step.forth(x)
+        self.adjacency = batch.adjacency
+        p = x if self.given else self.adjacency(x)
         longer, s = self.room.take(len(p), p.shape[1] + 1), self.room.take(len(p), p.shape[1] + 1)
         longer[:, :-1], longer[:, -1] = p, 1
         self.layer = np.concatenate([self.w, self.c[None]])
@@ -190,7 +191,7 @@ class GaussianBeforeLastLayer(GaussianPool):
         grad_layer = grad_f @ self.factors.T + square @ self.layer
         self.grad_w[...], self.grad_c[...] = grad_layer[:-1], grad_layer[-1]
         grad_p = np.ascontiguousarray(grad_longer[:, :-1])
-        return grad_p if self.step is None else self.step.back(grad_p)
+        return grad_p if self.given else self.adjacency(grad_p)
 
 
 class Set2SetPool(Pool):
@@ -276,20 +277,21 @@ class Set2SetBeforeLastLayer(Set2SetPool):
     (Σ a_k p_k) W + c.
     """
 
-    def __init__(self, readout: Set2Set, weight: Any, bias: Any, flat: FlatParameters, room: Room) -> None:
+    def __init__(self, readout: Set2Set, weight: Any, bias: Any, given: bool, flat: Any, room: Room) -> None:
         super().__init__(readout, flat, room)
+        self.given = given  # as in `SumBeforeLastLayer`
         (self.w, self.grad_w), (self.c, self.grad_c) = flat.of(weight), flat.of(bias)
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
         """x is H, the input of the last layer, or with a single layer P itself."""
-        self.step = batch.steps[-1] if batch.steps else None
+        self.adjacency = batch.adjacency
         self.full = (np.diff(batch.ptr) > 0).astype(np.float32)[:, None]
         self.grad_w[...], self.grad_c[...] = 0, 0
-        return super().forward(x if self.step is None else self.step.forth(x), batch)
+        return super().forward(x if self.given else self.adjacency(x), batch)
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
         grad = super().backward(grad)
-        return grad if self.step is None else self.step.back(grad)
+        return grad if self.given else self.adjacency(grad)
 
     def query(self, q: np.ndarray) -> np.ndarray:
         return q @ self.w.T
@@ -309,16 +311,16 @@ class Set2SetBeforeLastLayer(Set2SetPool):
 
 def early_pool(gcn: GCN, readout: Any, flat: FlatParameters, room: Room) -> Pool | None:
     """A pool that takes the input of Γ's last layer, where that layer is linear and this is less work; else None."""
-    weight, bias = gcn.weights[-1], gcn.biases[-1]
+    weight, bias, given = gcn.weights[-1], gcn.biases[-1], len(gcn.weights) == 1
     if type(gcn.last_activation) is not nn.Identity:
         return None
     if type(readout) is Sum:
-        return SumBeforeLastLayer(weight, bias, len(gcn.weights) == 1, flat, room)
+        return SumBeforeLastLayer(weight, bias, given, flat, room)
     h, d, m = weight.size(0), weight.size(1), readout.out_channels
     if type(readout) is GaussianKernels and readout.normalise and 3 * h * (h + m) < d * (3 * h + 2 * m):
-        return GaussianBeforeLastLayer(readout, weight, bias, flat, room)
+        return GaussianBeforeLastLayer(readout, weight, bias, given, flat, room)
     if type(readout) is Set2Set and weight.size(0) <= weight.size(1):
-        return Set2SetBeforeLastLayer(readout, weight, bias, flat, room)
+        return Set2SetBeforeLastLayer(readout, weight, bias, given, flat, room)
     return None
 
 

@@ -17,7 +17,6 @@ from permlab.tasks.task import GraphTask
 
 LOSSES: dict[type, Any] = {BinaryClassification: cross_entropy, Regression: squared_error}
 PARTS = {
-    "colours": "nodes that two convolutions do not distinguish are computed once",
     "early": "the sum, Set2Set and wide kernels are taken before the last, linear layer of Γ",
     "ragged": "the first layer of ζ skips the padding",
     "sort": "the compiled segmented sort",
@@ -32,11 +31,10 @@ class Stepper:
     def __init__(self, task: GraphTask, data: GraphData, without: tuple[str, ...] = ()) -> None:
         model: Any = task.model
         gcn, readout, head = model.backbone, model.readout, model.head
-        self.without, layers, dropout = without, len(gcn.weights), gcn.dropout.p
-        self.batches = Batches(data, layers, "colours" not in without and not dropout)  # dropout breaks the symmetry
+        self.without, self.batches = without, Batches(data)
         self.flat, self.room = FlatParameters(list(task.parameters())), Room()
         early = None if "early" in without else early_pool(gcn, readout, self.flat, self.room)
-        self.convolutions = Convolutions(gcn, self.flat, self.room, layers - (early is not None))
+        self.convolutions = Convolutions(gcn, self.flat, self.room, len(gcn.weights) - (early is not None))
         self.pool: Pool = early or POOLS[type(readout)](readout, self.flat, self.room)
         self.pool.compiled_sort = "sort" not in without  # type: ignore[attr-defined]
         self.head = DenseHead(head, self.flat, self.room, "ragged" in without)

@@ -2,16 +2,19 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from permlab.datasets.cache import build, verify
+from permlab.datasets.checked import checked_manifest
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import CacheBroken, CacheMissing
 from permlab.datasets.store import GraphStore
@@ -57,17 +60,68 @@ def test_shards_are_cut_by_size_and_cover_the_data_set(monkeypatch: pytest.Monke
     assert sum(len(shard.x) for shard in store.shards) == manifest.nodes == store.node_ptr[-1]
 
 
-@pytest.mark.parametrize("file", ["shard-00000.arrow", "az.npy", "y.npy"])
-def test_flipped_byte(cache: Path, file: str) -> None:
-    build(SMALL)
-    path = cache / SMALL / file
+def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+@pytest.mark.parametrize("file", ["shard-00000.arrow", "az.npy", "y.npy"])
+@pytest.mark.parametrize("use", [verify, GraphStore.open])
+def test_flipped_byte(cache: Path, file: str, use: Callable[[str], object]) -> None:
+    build(SMALL)
+    use(SMALL)
+    flip(cache / SMALL / file)
     with pytest.raises(CacheBroken, match=rf"{file} does not match its digest; .*data build {SMALL} --force"):
-        verify(SMALL)
-    build(SMALL, force=True)
-    verify(SMALL)
+        use(SMALL)
+    build(SMALL)
+    use(SMALL)
+
+
+def reads(cache: Path) -> int:
+    """How many files are read when the cache is checked."""
+    seen: list[int] = []
+    checked_manifest(cache / SMALL, SMALL, lambda done, total: seen.append(done))
+    return len(seen)
+
+
+def test_what_was_checked_is_not_read_again_unless_it_changed(cache: Path) -> None:
+    files = len(build(SMALL).files)
+    assert [reads(cache), reads(cache)] == [files, 0]
+    path = cache / SMALL / "az.npy"
+    path.write_bytes(path.read_bytes())
+    assert [reads(cache), reads(cache)] == [1, 0]
+    flip(cache / SMALL / ".checked.json")
+    assert [reads(cache), reads(cache)] == [files, 0]
+
+
+def test_a_change_that_hides_its_time_is_found(cache: Path) -> None:
+    build(SMALL)
+    reads(cache)
+    path = cache / SMALL / "az.npy"
+    before = path.stat()
+    flip(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (before.st_mtime_ns, before.st_size)
+    with pytest.raises(CacheBroken, match="does not match its digest"):
+        reads(cache)
+
+
+def test_a_cache_that_takes_no_stamp_is_read_once_by_each_process(cache: Path) -> None:
+    files = len(build(SMALL).files)
+    (cache / SMALL / ".checked.json").mkdir()
+    assert [reads(cache), reads(cache)] == [files, 0]
+
+
+def test_no_flipped_bit_of_a_manifest_changes_what_is_read(cache: Path) -> None:
+    manifest, path = build(SMALL), cache / SMALL / "manifest.json"
+    whole, rng = path.read_bytes(), random.Random(0)
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        path.write_bytes(content)
+        with suppress(CacheBroken):
+            assert checked_manifest(cache / SMALL, SMALL) == manifest
 
 
 @pytest.mark.parametrize("file", ["shard-00000.arrow", "a_value.npy", "manifest.json"])
@@ -100,7 +154,7 @@ def test_truncated_manifest(cache: Path, length: int) -> None:
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"format": 99}, "has cache format 99, this version reads 1"), ({"digest": "0"}, "digest does not fit")],
+    [({"format": 99}, "has cache format 99, this version reads 1"), ({"holdout": 7}, "does not match its digest")],
 )
 def test_edited_manifest(cache: Path, change: dict, says: str) -> None:
     build(SMALL)

@@ -34,6 +34,10 @@ def test_a_file_name_may_hold_a_comma() -> None:
         ("qm9,limit=1,limit=2", "sets a parameter twice"),
         ("table:x.csv,skip_invalid=maybe", "skip_invalid='maybe' is not a value of type bool"),
         ("synthetic,graphs=x,size=3", "graphs='x'.*; unknown parameter 'size'"),
+        ("synthetic,features=99999999", "features=99999999; the limit is 1,000"),
+        ("synthetic,graphs=999999999999", "graphs=999999999999; the limit is 100,000,000"),
+        (f"synthetic,graphs={'9' * 5000}", "at most 400 characters, not 5017"),
+        (f"tu:{'A' * 300}", "is not the name of a TU data set"),
     ],
 )
 def test_names_that_are_none(text: str, says: str) -> None:

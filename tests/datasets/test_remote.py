@@ -113,7 +113,23 @@ def test_what_was_changed_on_the_way_is_refused(machine, server: str, tmp_path: 
     with pytest.raises(CacheBroken, match="is missing; rebuild"):
         GraphStore.open(NAME)
     build(NAME, force=True)
-    change(key, (local / "y.npy").read_bytes())
+    machine("third")
+    assert len(GraphStore.open(NAME)) == 40
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"format": 1}'])
+def test_a_damaged_manifest_on_the_way_is_refused_and_replaced_by_a_build(
+    machine, server: str, tmp_path: Path, content: bytes
+) -> None:
+    machine("first")
+    build(NAME)
+    (manifest,) = (key for key in objects(server, tmp_path.name) if key.endswith("manifest.json"))
+    change(manifest, content)
+    machine("second")
+    with pytest.raises(CacheBroken, match=r"manifest\.json .*rebuild it with: permlab data"):
+        GraphStore.open(NAME)
+    machine("first")
+    build(NAME)
     machine("third")
     assert len(GraphStore.open(NAME)) == 40
 

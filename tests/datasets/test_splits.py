@@ -69,6 +69,12 @@ def test_a_fraction_is_met_as_well_as_groups_allow() -> None:
     assert len(split(group, 0.5, 0).holdout) == 6
 
 
+def test_graphs_that_are_all_equal() -> None:
+    with pytest.raises(DataUsageError, match="holdout=0.2 takes all 5 graphs, which count as equal"):
+        split(np.zeros(5, dtype=int), 0.2, 0)
+    assert len(split(np.zeros(5, dtype=int), 0, 0).train) == 5
+
+
 def test_negative_seed() -> None:
     with pytest.raises(DataUsageError, match="seed=-1 is negative"):
         split(np.arange(9), 3, -1)

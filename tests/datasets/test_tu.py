@@ -64,7 +64,11 @@ def test_proteins_full_equals_what_tudataset_reads(mirror: Path, tmp_path: Path)
     assert (manifest.classes, manifest.holdout, len(manifest.feature_names)) == (2, 200, 29)
     store = GraphStore.open("proteins_full")
     assert np.bincount(store.y.astype(int)).tolist() == [663, 450]
-    unzip(mirror / "PROTEINS_full.zip", tmp_path / "PROTEINS_full" / "raw")
+    raw = tmp_path / "PROTEINS_full" / "raw"
+    raw.mkdir(parents=True)
+    with zipfile.ZipFile(mirror / "PROTEINS_full.zip") as file:
+        for member in file.namelist():
+            (raw / Path(member).name).write_bytes(file.read(member))
     reference = TUDataset(str(tmp_path), "PROTEINS_full", use_node_attr=True)
     (shard,) = store.shards
     for i, graph in enumerate(reference):
@@ -134,7 +138,31 @@ def test_zip_that_escapes(own_mirror: Path, cache: Path) -> None:
 
 def test_zip_that_unpacks_too_large(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="over the limit"):
-        unzip(archive(tmp_path), tmp_path / "out", max_bytes=10)
+        unzip(archive(tmp_path), tmp_path / "out", {"TINY_A.txt"}, max_bytes=10)
+
+
+def test_a_zip_bomb_is_refused_before_it_unpacks(own_mirror: Path, cache: Path) -> None:
+    with zipfile.ZipFile(own_mirror / "TINY.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for part, text in TINY.items():
+            file.writestr(f"TINY/TINY_{part}.txt", "0\n" * 20_000_000 if part == "node_labels" else text)
+    with pytest.raises(DataError, match="TINY.zip is refused: it unpacks to more than 100 times its size"):
+        build("tu:TINY")
+    assert not list(cache.rglob("*.txt"))
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "says"),
+    [
+        ("node_labels", "0\n0\n1\n1\n2000000000\n", "node labels up to 2,000,000,000 for 5 nodes"),
+        ("graph_indicator", "1\n1\n1\n2\n2000000000\n", "2 targets for 2000000000 graphs"),
+        ("A", "1, 2\n2, 2000000000\n", "names a node that does not exist; there are 5"),
+        ("A", f"1, {'9' * 5000}\n", "cannot be read as a TU data set"),
+    ],
+)
+def test_a_number_that_would_fill_the_memory(own_mirror: Path, part: str, text: str, says: str) -> None:
+    archive(own_mirror, **{part: text})
+    with pytest.raises(DataError, match=says):
+        build("tu:TINY")
 
 
 def test_zip_that_is_none(own_mirror: Path) -> None:

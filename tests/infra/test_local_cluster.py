@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from permlab.platform.grid import SweepSettings
+from permlab.platform.histories import read_history
 from permlab.platform.settings import read_settings
-from permlab.platform.tracking import read_history
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from permlab.platform.grid import SweepSettings
+from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.settings import read_settings
-from permlab.platform.tracking import read_history
 
 pytestmark = pytest.mark.cluster
 GRID = ["name=ends", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "method=[sum,sort]", "d=3"]

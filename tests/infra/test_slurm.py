@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from permlab.platform.grid import SweepSettings
+from permlab.platform.histories import read_history
 from permlab.platform.json_files import read_json
 from permlab.platform.settings import read_settings
-from permlab.platform.tracking import read_history
 
 pytestmark = pytest.mark.cluster
 SCRIPT = Path(__file__).parents[2] / "infra" / "slurm" / "sweep.sbatch"

@@ -1,9 +1,10 @@
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-FAST = ("--samples", "300", "--steps", "20")
+FAST = ("--samples", "300", "--steps", "12")
 
 
 def test_a_key_that_is_not_universal_is_shown_with_its_pair(permlab) -> None:
@@ -22,7 +23,38 @@ def test_a_key_that_is_not_universal_is_shown_with_its_pair(permlab) -> None:
 
 def test_a_universal_key_is_proved(permlab) -> None:
     code, out, _ = permlab("certify", "ordering", "--n", "3", "--d", "2", "--key", "spark", *FAST)
-    assert code == 0 and "yes, proved with 14 subspaces" in out and "no collision found" in out
+    assert code == 0 and "yes, full spark with D ≥ n(d−1) + 1 = 4 columns" in out and "no collision found" in out
+
+
+def test_fewer_columns_are_proved_by_the_search(permlab) -> None:
+    out = permlab("certify", "ordering", "--n", "4", "--d", "2", "--key", "spark:4", *FAST)[1]
+    assert "yes, proved with 94 subspaces" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("power_sums", "--n", "8", "--d", "1"),
+        ("zeta0", "--n", "6", "--d", "2"),
+        ("ordering", "--n", "3", "--d", "2", "--key", "100000,0,1;0,100000,1"),
+        ("identity", "--n", "1", "--d", "2"),
+    ],
+)
+def test_true_facts_are_not_refuted(permlab, words: tuple[str, ...]) -> None:
+    code, out, err = permlab("certify", *words, "--steps", "1")
+    assert (code, err) == (0, "") and "not continuous" not in out
+
+
+def test_a_refuted_fact_is_exit_code_1(permlab, monkeypatch) -> None:
+    monkeypatch.setattr("permlab.readouts.pooling.Sum.injective", "yes")
+    code, _, err = permlab("certify", "sum", "--n", "3", "--d", "2", *FAST)
+    assert code == 1 and "refutes what sum states: injective is 'yes'" in err
+
+
+def test_a_key_that_rounding_would_refute_is_not_decided(permlab) -> None:
+    key = "1,0,1,1;0,1,1,-0.9999999999"
+    out = permlab("certify", "ordering", "--n", "4", "--d", "2", "--key", key, *FAST)[1]
+    assert "universal    not decided" in out and "collision: " not in out
 
 
 def test_json_is_one_document(permlab) -> None:
@@ -45,14 +77,17 @@ def test_options_reach_the_readout(permlab) -> None:
 def test_minimal_tabulates_the_least_columns(permlab) -> None:
     code, out, _ = permlab("certify", "--minimal", "--n", "2..4", "--d", "2")
     assert code == 0 and max(map(len, out.splitlines())) <= 100
-    assert [line.split()[:3] for line in out.splitlines()[2:]] == [["2", "3", "3"], ["3", "4", "7"], ["4", "4", "25"]]
+    numbers = [line.split()[:4] for line in out.splitlines()[2:]]
+    assert numbers == [["2", "3", "3", "3"], ["3", "4", "7", "4"], ["4", "4", "25", "5"]]
 
 
 def test_minimal_json_holds_proof_and_counterexample(permlab) -> None:
     (row,) = json.loads(permlab("certify", "--minimal", "--n", "3", "--d", "2", "--json")[1])
     assert row["D"] == 4 and row["theorem"] == 7
-    assert row["result"]["universal"] is True and row["result"]["visited"] > 1
+    assert row["result"]["universal"] is True and row["full_spark"] == 4
     assert row["below"]["universal"] is False and len(row["below"]["X"]) == 3
+    exact = [[float(Fraction(entry)) for entry in line] for line in row["below"]["exact"][0]]
+    assert exact == row["below"]["X"]
 
 
 def test_minimal_admits_what_it_did_not_decide(permlab) -> None:

@@ -1,18 +1,21 @@
-"""`permlab doctor` finds what is wrong, says how to mend it, and waits for nobody."""
+"""`permlab doctor` finds what is wrong, says how to fix it, and waits for nobody."""
 
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from permlab.platform.tracking import make_store
 from permlab.readouts.names import PAPER_METHODS
 
 DEVICES = Path(__file__).parents[1] / "devices"
@@ -82,6 +85,15 @@ def test_the_tracking_server(permlab, server, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "right")
     code, found = findings(permlab)
     assert code == 0 and found["tracking"]["found"].endswith("as me")
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
+    monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("://", "://me:right@"))
+    code, found = findings(permlab)
+    assert code == 0 and found["tracking"]["found"].endswith(f"at {uri}, as me")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("://", "://me:wrong@"))
+    code, found = findings(permlab)
+    assert code == 1 and "refuses user me" in found["tracking"]["found"] and "wrong" not in found["tracking"]["found"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("://", "://me:right@"))
     state["version"] = "2.1.0"
     assert "use the same on both sides" in findings(permlab)[1]["tracking"]["mend"]
 
@@ -99,11 +111,35 @@ def test_nobody_is_there(permlab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_says_nothing(permlab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("permlab.platform.doctor.PATIENCE", 0.5)
+    monkeypatch.setattr("permlab.platform.store_check.PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
         code, found = findings(permlab)
     assert code == 1 and "timed out" in found["tracking"]["found"]
+
+
+def test_a_store_in_a_file(permlab, tmp_path: Path) -> None:
+    store = tmp_path / "runs" / "mlflow.db"
+    assert "made by the first run" in findings(permlab)[1]["tracking"]["found"]
+    make_store(store)
+    code, found = findings(permlab)
+    assert code == 0 and found["tracking"]["found"].endswith(": 0 runs")
+    whole = store.read_bytes()
+    for content in (b"garbage" * 1000, whole[:8192] + b"x" * 40960 + whole[49152:], sqlite3_file(tmp_path / "other")):
+        store.write_bytes(content)
+        code, found = findings(permlab)
+        assert code == 1 and found["tracking"]["state"] == "broken" and str(store) in found["tracking"]["found"]
+        assert "permlab deliver" in found["tracking"]["mend"]
+    store.unlink()
+    store.mkdir()
+    assert "cannot be written to" in findings(permlab)[1]["tracking"]["found"]
+
+
+def sqlite3_file(path: Path) -> bytes:
+    """A database, but not one of MLflow."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE things (name TEXT)")
+    return path.read_bytes()
 
 
 def test_folders_that_cannot_be_written_to(permlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from permlab.platform.report.numerics import numerics_sentence
 from permlab.platform.settings import read_settings
 
 DATA = "dataset=synthetic,graphs=60,max_nodes=8,task=classification"
-FIELDS = {"engine", "cpu", "threads", "device", "torch", "numba", "blas"}
+FIELDS = {"code", "engine", "cpu", "threads", "device", "torch", "numba", "blas"}
 
 
 class Killed(BaseException):

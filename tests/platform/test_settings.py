@@ -58,6 +58,22 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
         (["nowhere.yaml"], r"neither key=value, nor a YAML file, nor a recipe \(paper-proteins, paper-qm9, quick\)"),
         (["d=3", "d.x=3"], "'d' is a value, not a group"),
+        (["d=true"], "d=True: true and false do not fit here"),
+        (["train.learning_rate=true"], "true and false do not fit here"),
+        (["d=99999999"], "d=99999999: input should be less than or equal to 10000"),
+        (["model.hidden=99999999"], "model.hidden=99999999: input should be less than"),
+        (["model.hidden=10000", "model.layers=9"], "the model would have .* weights; the limit is 100,000,000"),
+        ([f"d={'9' * 5000}"], "d=9+…: unable to parse input string as an integer, exceeded maximum size"),
+        ([f"seed={'9' * 4000}"], "seed=9+…: a whole number is at most 9223372036854775807"),
+        ([f"readout.key={'[' * 5000}{']' * 5000}", "d=0"], "d=0"),
+        ([f"readout{'.a' * 5000}=1"], "the call has more than 20 levels"),
+        (["experiment=../../../x"], "'../../../x' cannot be a name, which becomes a folder"),
+        (["experiment=.hidden"], "cannot be a name"),
+        ([f"experiment={'a' * 300}"], "cannot be a name"),
+        (["a" * 300], "'a+…' is neither key=value, nor a YAML file"),
+        (["runs=/etc/hostname"], "runs=/etc/hostname: /etc/hostname is not a folder"),
+        (["runs=/etc/hostname/x"], "/etc/hostname is not a folder"),
+        ([f"runs={'a' * 300}"], "it cannot be a folder: File name too long"),
     ],
 )
 def test_what_is_wrong_is_one_line(words: list[str], says: str) -> None:
@@ -66,11 +82,62 @@ def test_what_is_wrong_is_one_line(words: list[str], says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "says"), [("a: [", "is not YAML"), ("- 1\n", "must hold settings")])
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "is not YAML"),
+        ("- 1\n", "must hold settings"),
+        (BOMB, "holds more than 100,000 values"),
+        ("readout: &a\n  inner: *a\n", "has more than 20 levels"),
+        ("readout: {x: &a [*a]}\n", "has more than 20 levels"),
+        (f"readout: {'[' * 5000}{']' * 5000}\n", "has more than 20 levels"),
+        (f"d: {'9' * 5000}\n", "holds a number of more than 4,300 digits"),
+        ("readout: {x: !!binary aGk=}\n", "holds a bytes; settings are numbers, words, lists and groups"),
+        ("1: 2\n", "has the key 1, which is not a word"),
+        (f"# {'x' * 1_000_001}\n", "has 1,000,004 characters; the limit is 1,000,000"),
+    ],
+)
 def test_files_that_are_no_settings(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=says) as caught:
         read(str(tmp_path / "bad.yaml"))
+    assert "\n" not in str(caught.value)
+
+
+def test_words_and_numbers_are_read_as_people_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "experiment: 2026-11-16\nd: 010\ntrain: {learning_rate: 1e-3}\nreadout: {x: on, y: 12:30, z: true}\n"
+    )
+    settings = read(str(file))
+    assert (settings.experiment, settings.d, settings.train.learning_rate) == ("2026-11-16", 10, 0.001)
+    assert settings.readout == {"x": "on", "y": "12:30", "z": True}
+    typed = read("experiment=2026-11-16", "d=010", "train.learning_rate=1e-3", "readout.x=on", "readout.y=12:30")
+    assert (typed.experiment, typed.d, typed.train.learning_rate) == ("2026-11-16", 10, 0.001)
+    assert typed.readout == {"x": "on", "y": "12:30"}
+    assert [read(f"experiment={name}").experiment for name in ("010", "1e3", "true")] == ["010", "1e3", "true"]
+
+
+def test_anchors_may_still_be_used(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("model: &wide {hidden: 90}\ntrain: {epochs: 3}\n")
+    assert read(str(tmp_path / "mine.yaml")).model.hidden == 90
+    (tmp_path / "merged.yaml").write_text("model: {<<: {hidden: 90, layers: 2}, layers: 4}\n")
+    assert (read(str(tmp_path / "merged.yaml")).model.hidden, read(str(tmp_path / "merged.yaml")).model.layers) == (
+        90,
+        4,
+    )
+
+
+def test_one_data_set_has_one_name_however_it_is_written() -> None:
+    name = "synthetic,graphs=300,max_nodes=20"
+    sweep = read_settings(SweepSettings, [f'dataset=["synthetic,max_nodes=20,graphs=300", "{name}"]'])
+    assert set(sweep.dataset) == {name}
+    assert [cell.dataset for cell in sweep.cells()] == [name]
 
 
 def test_every_setting_says_what_it_does() -> None:

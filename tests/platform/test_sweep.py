@@ -199,6 +199,19 @@ def test_stopped_killed_and_started_again_on_this_machine(tmp_path: Path) -> Non
     assert state.count("finished") == 4 and "sort-d3-s0" in state
 
 
+def test_a_node_without_memory_is_one_line_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"memory_usage_threshold": "0.001", "memory_monitor_refresh_ms": "100"}.items():
+        monkeypatch.setenv(f"RAY_{name}", value)
+    monkeypatch.setenv("RAY_task_oom_retries", "1")
+    process = start(tmp_path, "sweep", DATA, "train.epochs=1", "retries=1", "track=false", "--json")
+    out, err = process.communicate(timeout=180)
+    assert process.returncode == 1 and json.loads(out)["cells"][0]["status"] == "MISSING"
+    lines = err.splitlines()
+    assert any("memory ran low on" in line and "resumes from its checkpoint" in line for line in lines)
+    assert any("failed: memory ran low each time" in line for line in lines)
+    assert len(lines) < 12, err
+
+
 def statuses(folder: Path) -> list[str]:
     from permlab.platform.tracking import connect
 

@@ -61,7 +61,13 @@ def test_config_show(permlab) -> None:
         (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=9"], 1, "loss is"),
         (["train.learning_rate=1e30", "train.optimizer=sgd", "train.epochs=1"], 1, "loss is nan in epoch 1"),
         (["data.holdout=0"], 2, "the holdout part is empty; set data.holdout to at least 1"),
-        (["data.holdout=inf"], 2, "is not a fraction"),
+        (["data.holdout=inf"], 2, "data.holdout=inf: input should be a finite number"),
+        (["data.holdout=1.5"], 2, "is not a fraction"),
+        (["method=set2set", "d=10000"], 2, "the limit is 2,000"),
+        (["method=kernels", "readout.kernels=99999999"], 2, "kernels is 99999999; the limit is 100,000"),
+        (["method=set2set", "readout.steps=99999999"], 2, "steps is 99999999; the limit is 1,000"),
+        (["method=ordering", "readout.key=spark:99999999"], 2, "the limit is 10,000"),
+        (["method=identity", "d=10000", "model.head_hidden=9000"], 2, "weights; the limit is 100,000,000"),
         (["readout.seed=3"], 2, "readout.seed is set by the run itself"),
         (["accelerator=cuda"], 2, "accelerator=cuda is not on this machine; choose from auto, cpu"),
         (["runs=/proc/nowhere"], 1, "runs=/proc/nowhere cannot hold runs"),
@@ -96,6 +102,13 @@ def test_debugging_runs_leave_nothing_behind(permlab, here: Path, switch: str) -
         code, out, err = permlab("train", *words, "--json")
         assert code == 0 and "is done already" not in err, err
     assert json.loads(out)["epochs"] <= 2 and not (here / "runs").exists()
+
+
+def test_a_sweep_over_a_data_set_with_its_options_in_another_order_ends_with_its_table(permlab) -> None:
+    words = [word for word in WORDS if not word.startswith(("dataset", "threads"))]
+    assert permlab("train", "dataset=synthetic,graphs=60,max_nodes=8", *words)[0] == 0
+    code, out, err = permlab("sweep", "dataset=synthetic,max_nodes=8,graphs=60", *words)
+    assert code == 0 and "synthetic,graphs=60,max_nodes=8" in out and "1 of 1" in out, err
 
 
 def test_a_profile_is_shown(permlab) -> None:

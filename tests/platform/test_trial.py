@@ -149,6 +149,35 @@ def test_a_run_killed_between_checkpoints_repeats_what_was_lost(cell) -> None:
     same(rest.run(), whole)
 
 
+@pytest.mark.parametrize(
+    ("damaged", "says"),
+    [
+        (["checkpoint.pt"], "resumes in epoch 3"),
+        (["checkpoint.before"], None),  # nobody looks at it
+        (["checkpoint.pt", "checkpoint.before"], "starts anew"),
+    ],
+)
+def test_a_run_whose_checkpoint_is_damaged_ends_as_one_that_was_left_alone(
+    cell, damaged: list[str], says: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = cell("train.checkpoint_every=2", runs="whole").run()
+
+    def stop(history: list[dict[str, float]]) -> None:
+        if history[-1]["epoch"] == 5:
+            raise RunError("enough")
+
+    with pytest.raises(RunError, match="enough"):
+        cell("train.checkpoint_every=2", runs="parts").run(on_epoch=stop)
+    rest = cell("train.checkpoint_every=2", runs="parts")
+    for name in damaged:
+        content = bytearray((rest.folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (rest.folder / name).write_bytes(content)
+    same(rest.run(), whole)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "is damaged" in line]
+    assert len(lines) == (len(damaged) if says else 0) and all(says in line for line in lines)
+
+
 def test_a_run_killed_after_its_last_epoch_only_evaluates(cell) -> None:
     whole = cell(runs="whole")
     result = whole.run()
@@ -196,22 +225,6 @@ def test_regression(cell) -> None:
     result = cell("dataset=synthetic,graphs=90,max_nodes=8", "train.epochs=40", "train.learning_rate=3e-3").run()
     assert set(result.metrics["holdout"]) == {"loss", "mae"}
     assert result.history[-1]["train/loss"] < 0.5 * result.history[1]["train/loss"]
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [(b"", "cannot be read"), (b"garbage" * 99, "cannot be read"), (None, "belongs to another run")],
-)
-def test_a_checkpoint_that_cannot_be_used(cell, content: bytes | None, says: str) -> None:
-    trial = cell()
-    path = trial.folder / "checkpoint.pt"
-    path.parent.mkdir(parents=True)
-    if content is None:
-        torch.save({"key": "another"}, path)
-    else:
-        path.write_bytes(content)
-    with pytest.raises(RunError, match=f"{says}.*remove it to start this run anew"):
-        trial.run()
 
 
 def test_overfitting_sees_the_same_batches_again(cell) -> None:

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from permlab.readouts.catalogue import build
+from permlab.readouts.errors import ReadoutError
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, unit_rows
 
 X = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -63,14 +65,21 @@ def test_fourier_is_the_complex_exponential() -> None:
 
 def test_polynomial_sums_each_monomial_once() -> None:
     readout = PolynomialKernels(2, degree=3)
-    x = X[:, :2]
+    x = X[:3, :2]
     expected = [(x[:, 0] ** i * x[:, 1] ** j).sum() for i in range(4) for j in range(4) if 1 <= i + j <= 3]
     np.testing.assert_allclose(sorted(readout(x)[0].tolist()), sorted(map(float, expected)))
 
 
 def test_power_sums_for_one_column() -> None:
-    x = X[:, :1]
+    x = X[:4, :1]
     np.testing.assert_allclose(PolynomialKernels(1, degree=4)(x)[0], [(x**k).sum() for k in (1, 2, 3, 4)])
+
+
+@pytest.mark.parametrize("method", ["power_sums", "polynomial"])
+def test_power_sums_refuse_graphs_that_they_would_confuse(method: str) -> None:
+    """{−2, 1, 1} and {2, −1, −1}: sums 0 and sums of squares 6, so two powers are too few for three rows."""
+    with pytest.raises(ReadoutError, match="a graph has 3 nodes, but the readout was built for max_nodes = 2 at most"):
+        build(method, d=1, max_nodes=2)(torch.tensor([[-2.0], [1.0], [1.0]]))
 
 
 def test_zero_rows_have_small_gradients_in_single_precision() -> None:

@@ -1,5 +1,6 @@
 """check_universal against a naive enumeration of Proposition 3.8, and Propositions 3.5 to 3.7."""
 
+from fractions import Fraction
 from itertools import permutations, product
 
 import numpy as np
@@ -30,10 +31,16 @@ def naive(A: np.ndarray, n: int) -> bool:
     return True
 
 
-def confirm(result: Universality, A: torch.Tensor) -> None:
+def confirm(result: Universality, A: np.ndarray | torch.Tensor) -> None:
+    """The pair collides: its rounded form nearly, its exact form to the last digit."""
     assert result.universal is False
     np.testing.assert_allclose(beta(result.X, A), beta(result.Y, A), atol=1e-9)
     assert quotient_distance(result.X, result.Y) > 1e-4
+    X, Y = (np.array(matrix, dtype=object) for matrix in result.exact)
+    key = np.array([[Fraction(value) for value in row] for row in A.tolist()], dtype=object)
+    assert np.array_equal(np.sort(X @ key, axis=0), np.sort(Y @ key, axis=0))
+    assert sorted(X.tolist()) != sorted(Y.tolist())
+    np.testing.assert_allclose(result.X, X.astype(float))
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -59,13 +66,52 @@ def test_the_key_of_section_4_is_not_universal_for_three_rows() -> None:
     assert set(result.X.flatten().tolist()) == {-1.0, 0.0, 1.0}  # a pair that can be read
 
 
+def beside_an_idle_column(A: torch.Tensor) -> torch.Tensor:
+    """[A | 0]: no more than A tells, but not full spark, so that the search has to decide."""
+    return torch.cat([A, torch.zeros(len(A), 1, dtype=A.dtype)], dim=1)
+
+
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 2), (2, 3), (3, 3)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_theorem_3_9_full_spark_keys_are_universal(n: int, d: int, seed: int) -> None:
-    result = check_universal(keys.full_spark(d, keys.universal_size(d, n), seed), n)
+    A = keys.full_spark(d, keys.universal_size(d, n), seed)
+    assert check_universal(A, n).universal is True
+    result = check_universal(beside_an_idle_column(A), n)
     assert result.universal is True
     assert result.visited > 1
     assert result.gap[0] < 1e-11 < 1e-7 < result.gap[1]
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (3, 2), (3, 3), (4, 2)])
+def test_the_search_proves_what_the_pigeonhole_argument_says(n: int, d: int) -> None:
+    A = keys.full_spark(d, n * (d - 1) + 1)
+    at_once, searched = check_universal(A, n), check_universal(beside_an_idle_column(A), n)
+    assert at_once.universal is searched.universal is True
+    assert at_once.visited == 0 < searched.visited
+
+
+def test_the_pigeonhole_argument_knows_no_largest_n() -> None:
+    assert check_universal(keys.full_spark(3, 41), 20).universal is True
+    with pytest.raises(ReadoutError, match="takes 1 ≤ n ≤ 6"):
+        check_universal(keys.full_spark(3, 40), 20)
+
+
+def nearly_degenerate(epsilon: float) -> torch.Tensor:
+    return torch.tensor([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, -1.0 + epsilon]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-11, 1e-13])
+def test_a_key_is_not_refuted_by_rounding(epsilon: float) -> None:
+    """Universal for ε ≠ 0, not for ε = 0."""
+    result = check_universal(nearly_degenerate(epsilon), 4)
+    assert result.universal is None and result.X is None and "rational arithmetic" in result.reason
+    confirm(check_universal(nearly_degenerate(0), 4), nearly_degenerate(0))
+
+
+def test_rank_is_not_a_matter_of_rounding() -> None:
+    A = torch.tensor([[1.0, 1.0], [1.0, 1.0 + 2**-52]], dtype=torch.float64)
+    assert check_universal(A, 1).universal is None
+    assert check_universal(torch.ones(2, 2), 1).universal is False
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
@@ -80,9 +126,9 @@ def test_two_rows_are_real_phase_retrieval(d: int) -> None:
 def test_proposition_3_5_transformations_keep_the_verdict(n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     A = rng.integers(-2, 3, (d, d + 1 + seed % 2)).astype(float)
-    T = np.linalg.qr(rng.standard_normal((d, d)))[0] @ np.diag(rng.uniform(0.5, 2, d))
+    T = np.tril(rng.integers(-2, 3, (d, d)), -1) + np.diag(rng.choice([-2.0, -1.0, 1.0, 4.0], d))  # nothing is rounded
     L = np.eye(A.shape[1])[rng.permutation(A.shape[1])]
-    scales = np.diag(rng.choice([-1, 1], A.shape[1]) * rng.uniform(0.5, 2, A.shape[1]))
+    scales = np.diag(rng.choice([-1, 1], A.shape[1]) * rng.choice([0.5, 1, 3], A.shape[1]))
     assert check_universal(T @ A @ L @ scales, n).universal == check_universal(A, n).universal
 
 
@@ -149,16 +195,15 @@ def test_families_of_rows_count_their_repeats() -> None:
 
 def test_a_small_budget_is_admitted() -> None:
     seen: list[int] = []
-    result = check_universal(keys.full_spark(3, 13), 3, budget=300, progress=seen.append)
+    result = check_universal(keys.full_spark(3, 6), 3, budget=300, progress=seen.append)
     assert result.universal is None and not result.decided
     assert "not decided within 300 subspaces" in result.reason
     assert seen == [256]
-    assert check_universal(keys.full_spark(3, 13), 3, seconds=-1).reason == "not decided within 0 subspaces"
+    assert check_universal(keys.full_spark(3, 6), 3, seconds=-1).reason == "not decided within 0 subspaces"
 
 
 def test_numbers_too_close_to_call_are_admitted() -> None:
-    A = torch.tensor([[1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0 + 1e-8]], dtype=torch.float64)
-    result = check_universal(A, 3)
+    result = check_universal(nearly_degenerate(1e-8), 4)
     assert result.universal is None and result.reason == "ranks too close to call"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from markdown_it import MarkdownIt
 
 from permlab.platform.report.answers import answers_section
 from permlab.platform.report.blocks import Entry, Figure, Items, Panel, Section, Series, Table
@@ -25,7 +26,7 @@ CURVE = Series("sum", [1.0, 2.0, 3.0], [0.5, 0.1, 0.01], [0.4, -0.1, -5.0], [0.6
 def test_markdown_escapes_and_shows_all_blocks() -> None:
     figure = Figure("f", "A figure", "What it shows", [Panel("p", "x", "y", [CURVE])])
     text = to_markdown("T", [Section("s", "S", ["a <b> *c*", Items(["one"], "Head"), TABLE, figure])])
-    assert "a \\<b\\> \\*c\\*" in text and "### Head\n\n* one" in text
+    assert "a &lt;b&gt; \\*c\\*" in text and "### Head\n\n* one" in text
     assert "| hold\\|out | **0.8 ± 0.1**<br><sub>paper 0.9 ✓</sub> |" in text
     assert "![What it shows](figures/f.png)" in text
 
@@ -44,6 +45,34 @@ def test_latex_is_balanced_and_has_the_papers_sixteen_kinds_of_table(sweep) -> N
 def test_latex_escapes_what_latex_reads() -> None:
     text = to_latex([Section("s", "S", [TABLE])])
     assert r"A\_B 5 \% \& more" in text and r"\textbf{0.8 $\pm$ 0.1}" in text
+
+
+NASTY = "<img src=x onerror=alert(1)> [a](javascript:b) `c` *d* | e ~f~\n\\end{table} $g$"
+NAMED = [
+    Table(NASTY, ["", NASTY], [[NASTY, Entry(NASTY, bold=True, note=NASTY)]], latex=True),
+    Items([NASTY], NASTY),
+    Figure("f", NASTY, NASTY, [Panel(NASTY, NASTY, NASTY, [CURVE])], caption=NASTY),
+    NASTY,
+]
+
+
+def test_markdown_shows_a_name_as_it_is() -> None:
+    """As a Markdown library reads it: no image but the figure, no link, the name's own letters."""
+    read = MarkdownIt("commonmark").enable(["table"]).render(to_markdown(NASTY, [Section("s", NASTY, NAMED)]))
+    page = ElementTree.fromstring(f"<page>{read.replace('<br>', '<br/>')}</page>")
+    assert [image.get("src") for image in page.iter("img")] == ["figures/f.png"]
+    assert not {node.tag for node in page.iter()} & {"a", "script", "code"}
+    shown = "".join(page.itertext())
+    assert shown.count(" ".join(NASTY.split())) == 12 and len(list(page.iter("td"))) == 2
+
+
+def test_latex_shows_a_name_as_it_is() -> None:
+    text = to_latex([Section("s", NASTY, NAMED)])
+    tables = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert tables.count(r"\textless{}img src=x onerror=alert(1)\textgreater{} [a](javascript:b)") == 5
+    assert not set("<>|") & set(tables) and tables.count(r"\end{table}") == 1
+    body = re.sub(r"\\.", "", tables)
+    assert body.count("{") == body.count("}") and "$" not in body
 
 
 def test_the_page_cannot_be_broken_by_a_name() -> None:
@@ -87,10 +116,13 @@ def test_the_scorecard_has_all_the_papers_numbers(sweep) -> None:
     sections = {section.name: section for make in SECTIONS if (section := make(findings))}
     summary, numbers = sections["scorecard"].tables
     assert len(numbers.rows) == 336 and sum(row[3] != "not measured" for row in numbers.rows) == 168
-    assert summary.rows[0][:2] == ["ordering", "24 of 48"]
+    assert summary.rows[0][:2] == ["ordering", "16 of 32"]  # its permuted holdout is its holdout, and counts once
+    assert {row[0]: row[1] for row in summary.rows}["augment"] == "24 of 48"
     inside = sum(row[4] == "yes" for row in numbers.rows)
-    assert inside == sum(int(row[2]) for row in summary.rows) and 0 < inside < 168
-    assert f"{inside} lie inside our interval" in sections["scorecard"].blocks[0]
+    assert inside == sum(int(str(row[2]).split()[0]) for row in summary.rows) and 0 < inside < 128
+    assert f"Of its 336 numbers 256 count, and 128 of these are measured here; {inside} lie where" in str(
+        sections["scorecard"].blocks[0]
+    )
 
 
 def test_the_answers_name_the_best_and_what_permutation_costs(sweep) -> None:
@@ -98,7 +130,8 @@ def test_the_answers_name_the_best_and_what_permutation_costs(sweep) -> None:
     assert list(lists) == ["PROTEINS_full", "QM9"]
     text = " ".join(lists["PROTEINS_full"])
     assert "Best: kernels at d = 10, holdout AUC 0.763 ± 0.003 over 4 seeds." in text
-    assert "By 0.014 over sum, the next at d = 10: luck cannot be ruled out (corrected p = " in text
-    assert "; it is told from " in text and "told from sum" not in text
+    assert "By 0.014 over sum, the next at d = 10: not significant (Holm's p = " in text
+    (others,) = re.findall(r"At this d kernels differs significantly from ([^.]*)", text)
+    assert "ordering" in others and "sum" not in others
     assert "sum, sort, set2set keep the value; identity loses 0.080" in text
     assert "By 0.0" in " ".join(lists["QM9"]) and "Best: set2set" in " ".join(lists["QM9"])  # lower is better

@@ -7,13 +7,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from permlab.platform.json_files import write_json
+from permlab.platform.json_files import read_json, write_json
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.tracking import connect
 from permlab.platform.tracking_read import read_sweep
+from tests.platform.report.making import make_sweep, write_cell
 
 
 @pytest.fixture(scope="session")
@@ -52,20 +53,21 @@ def test_estimates_tests_and_the_papers_numbers_meet(whole: StoredSweep) -> None
     test = findings.compare(place, "sum", "identity")
     assert test is not None and test.p_holm >= test.test.p and test.test.seeds == 3
     assert not findings.numbers[place, "identity"].tied and test.p_holm < 0.05  # 0.07 apart, seeds 0.004
-    methods, ranking = findings.ranking("holdout_perm")
-    assert dict(zip(methods, ranking.mean_ranks, strict=True))["identity"] == 3.0 and ranking.blocks == 6
+    ranks = findings.ranks("holdout_perm")
+    assert dict(zip(ranks.methods, ranks.mean_ranks, strict=True))["identity"] == 3.0
 
 
 def test_all_files_are_written_and_kept_with_the_sweep(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     code, out, err = permlab("report", "whole", "--runs", str(runs), "--out", str(tmp_path / "out"), "--json")
     assert code == 0, err
-    assert json.loads(out) == {"report": str(tmp_path / "out" / "report.html"), "cells": 18, "finished": 18}
+    assert json.loads(out).pop("report") == str(tmp_path / "out" / "report.html")
+    assert {"cells": 18, "finished": 18, "undelivered": 0}.items() <= json.loads(out).items()
     names = {path.name for path in (tmp_path / "out").iterdir()}
     files = {"report.html", "report.md", "tables.tex", "tables.csv", "tables.parquet", "tests.csv", "figures"}
     assert names == files
     pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
-    kinds = ("certificates", "cost", "critical-difference-holdout", "epochs", "gap", "width")
+    kinds = ("certificates", "cost", "ranks-holdout", "epochs", "gap", "width")
     assert all(any(name.startswith(kind) for name in pictures) for kind in kinds)
     assert [name[:-4] for name in pictures if name.endswith("png")] == [
         name[:-4] for name in pictures if name.endswith("svg")
@@ -84,12 +86,39 @@ def test_an_unfinished_sweep_says_what_is_missing(runs: Path, permlab, monkeypat
     code, out, err = permlab("report", "partial", "--runs", str(runs), "--out", str(tmp_path))
     assert code == 0 and "6 of 9 cells" in out, err
     text = (tmp_path / "report.md").read_text()
-    assert "This sweep is not complete: 6 of 9 cells are finished (6 finished, 2 not started, 1 failed)" in text
+    assert "it has 6 of 9 cells (6 finished, 2 not started, 1 failed)" in text
     for cell in ("sum-d10-s0", "sum-d10-s2", "identity-d10-s1"):
         assert f"| {cell} |" in text
     page = (tmp_path / "report.html").read_text()
     assert "the loss is nan &lt;in&gt; epoch 7" in page
     assert "over epochs" in text, "finished cells have curves although the sweep has not ended"
+
+
+def test_the_report_counts_against_the_plan_on_disk(permlab, monkeypatch, tmp_path: Path) -> None:
+    """A sweep grew while the store could not be written: two cells more in the plan, one of them finished on disk."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    runs = tmp_path / "runs"
+    make_sweep(runs, "grown", methods=["sum", "sort"], widths=[10], seeds=[0])
+    plan = read_json(runs / "sweeps" / "grown" / "plan.json")
+    more = [cell | {"key": f"{cell['key']}-more", "name": f"{cell['name']}-more", "seed": 1} for cell in plan["cells"]]
+    write_json(runs / "sweeps" / "grown" / "plan.json", {"cells": plan["cells"] + more})
+    facts = {name: more[0][name] for name in ("dataset", "method", "d", "seed")}
+    write_cell(runs / "cells" / more[0]["key"], more[0]["name"], facts, [1, 5])
+    code, out, err = permlab("report", "grown", "--runs", str(runs))
+    assert code == 0 and "2 of 4 cells" in out
+    line = "The store holds 2 of the 3 cells that are finished on disk; `permlab deliver` sends the others"
+    assert line in err and err.count("\n") == 1
+    page = (runs / "sweeps" / "grown" / "report" / "report.html").read_text()
+    assert line in page and "2 of 4 cells finished" in page
+    assert "it has 2 of 4 cells (2 finished, 1 not started, 1 finished on disk only)" in page
+
+
+def test_a_sweep_that_was_never_delivered_names_the_command_that_does(permlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "sweeps" / "kept").mkdir(parents=True)
+    write_json(tmp_path / "sweeps" / "kept" / "plan.json", {"cells": []})
+    code, out, err = permlab("report", "kept", "--runs", str(tmp_path))
+    assert (code, out) == (2, "") and "'kept' is in" in err and "`permlab deliver` sends it" in err
 
 
 def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """The tests of the report against published examples and SciPy."""
 
 import math
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from permlab.platform.report.statistics import friedman, holm, nemenyi, paired_test, prediction_half_width, ranking
+from permlab.platform.report.statistics import Ranking, friedman, holm, nemenyi, paired_test, prediction_half_width
 
 FIRST, SECOND = [0.81, 0.79, 0.84, 0.80, 0.83], [0.78, 0.80, 0.79, 0.77, 0.80]
 
@@ -66,16 +67,24 @@ def test_holm_as_r_p_adjust() -> None:
 
 
 def test_friedman_on_demsars_example() -> None:
-    """His mean ranks are 3.143, 2.000, 2.893, 1.964; with those and no correction for ties χ² = 9.28, F = 3.69."""
+    """His mean ranks are 3.143, 2.000, 2.893, 1.964; with those and no correction for ties χ² = 9.28."""
     found = friedman(DEMSAR, higher_is_better=True)
     assert found is not None
     assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
-    assert found.chi2 == pytest.approx(stats.friedmanchisquare(*DEMSAR.T).statistic)
     k, blocks = 4, 14
     untied = 12 * blocks / (k * (k + 1)) * (sum(r**2 for r in found.mean_ranks) - k * (k + 1) ** 2 / 4)
-    published = ranking(found.mean_ranks, blocks, untied)
-    assert published.chi2 == pytest.approx(9.28, abs=5e-3) and published.f == pytest.approx(3.69, abs=5e-3)
-    assert published.p < 0.05  # the critical value of F(3, 39) is 2.85
+    assert untied == pytest.approx(9.28, abs=5e-3)
+    tied = 3 * (2**3 - 2) + (4**3 - 4)  # a pair in three of the rows, all four in one
+    assert found.chi2 == pytest.approx(untied / (1 - tied / (blocks * k * (k**2 - 1))))
+    assert found.p == pytest.approx(stats.chi2.sf(found.chi2, k - 1)) and found.p < 0.05
+    assert found.critical_difference == nemenyi(k, blocks)
+
+
+def test_with_few_data_sets_friedman_errs_on_the_safe_side() -> None:
+    """All 216 ways to rank three equal methods on three data sets."""
+    rows = list(permutations((1.0, 2.0, 3.0)))
+    alarms = [friedman(np.array(scores), True).p < 0.05 for scores in product(rows, repeat=3)]  # type: ignore[union-attr]
+    assert len(alarms) == 216 and sum(alarms) == 6  # only where all three agree
 
 
 def test_lower_is_better_turns_the_ranks_round() -> None:
@@ -97,7 +106,7 @@ def test_nemenyis_critical_difference_of_demsars_example() -> None:
 
 
 def test_groups_are_the_longest_stretches_within_the_critical_difference() -> None:
-    found = ranking([1.0, 2.0, 2.5, 6.0], 14, 9.0)  # CD 1.25
+    found = Ranking([1.0, 2.0, 2.5, 6.0], 14, 9.0, 0.02, critical_difference=1.25)
     assert found.groups() == [(1.0, 2.0), (2.0, 2.5)]
 
 

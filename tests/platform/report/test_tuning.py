@@ -42,7 +42,7 @@ CHOICE = {"study": STUDY["study"], "trial": 2, "dataset": "proteins_full", "meth
 def sweep(aucs: list[float], tuning: StoredTuning | None = None) -> StoredSweep:
     facts = {"dataset": "proteins_full", "method": "sum", "d": 10, "status": "FINISHED"}
     cells = pd.DataFrame([facts | {"seed": seed, "holdout/auc": auc} for seed, auc in enumerate(aucs)])
-    return StoredSweep("t", "FINISHED", "sqlite", "", {}, cells, pd.DataFrame(), tuning=tuning)
+    return StoredSweep("t", "FINISHED", "sqlite", "", cells, pd.DataFrame(), tuning=tuning)
 
 
 def section(tuned: list[float], default: list[float]) -> Any:
@@ -57,7 +57,7 @@ def test_a_sweep_that_was_not_tuned_has_no_such_section() -> None:
 
 @pytest.mark.parametrize(
     ("tuned", "verdict"),
-    [([0.86, 0.87, 0.88], "better"), ([0.70, 0.71, 0.72], "worse"), ([0.5, 0.81, 0.9], "not told apart")],
+    [([0.86, 0.87, 0.88], "better"), ([0.70, 0.71, 0.72], "worse"), ([0.5, 0.81, 0.9], "not significant")],
 )
 def test_the_gain_on_the_holdout_is_judged(tuned: list[float], verdict: str) -> None:
     tables = {table.title: table for table in section(tuned, [0.79, 0.80, 0.82]).tables}

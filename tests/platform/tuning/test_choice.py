@@ -15,7 +15,14 @@ DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
 
 
 def choice(method: str, tuning: str = "first", **changes: object) -> Choice:
-    facts = {"dataset": DATA, "digest": manifest_of(DATA).digest, "method": method, "d": 3, "split_seed": 0}
+    facts = {
+        "dataset": DATA,
+        "digest": manifest_of(DATA).digest,
+        "method": method,
+        "d": 3,
+        "split_seed": 0,
+        "holdout": 0.2,
+    }
     found = {"study": f"{tuning}/{DATA}/{method}/d3", "trial": 7, "metric": "auc", "value": 0.9, "default": 0.8}
     settings = {"train.learning_rate": {"sum": 0.01, "sort": 0.02}[method], "model.dropout": 0.1}
     return Choice.model_validate(facts | found | {"settings": settings} | changes)
@@ -66,6 +73,7 @@ def test_a_study_a_file_and_a_tuning_name_the_same(runs: Path) -> None:
         (["tuned=first/x/sum/d3"], f"choose from first/{DATA}/sum/d3"),
         (["tuned=[first,first]"], "is for the same cells; give one of them"),
         (["tuned=first", "d=4"], "nothing was tuned for"),
+        (["tuned=.."], "'..' cannot be a name"),
         (["tuned=first", "data.split_seed=1"], "the holdout would hold graphs that the tuning saw"),
     ],
 )
@@ -82,13 +90,26 @@ def test_another_version_of_the_data_is_refused(runs: Path) -> None:
         tuned_choices(grid(runs, "tuned=first"))
 
 
-def test_passwords_are_not_written_down(runs: Path) -> None:
-    from permlab.platform.sweep_folder import open_folder
+@pytest.mark.parametrize(
+    ("holdout", "seen"),
+    [("none", None), ("0.2", None), ("60", None), ("30", None), ("100", "40 of the 100"), ("0.5", "90 of the 150")],
+)
+def test_a_holdout_that_the_tuning_saw_is_refused(runs: Path, holdout: str, seen: str | None) -> None:
+    """It was tuned with 60 graphs held out: of more than those, the rest were in its training or validation parts."""
+    sweep = grid(runs, "tuned=first", f"data.holdout={holdout}")
+    if seen is None:
+        assert len(tuned_choices(sweep)) == 2
+        return
+    with pytest.raises(ConfigError, match=f"was tuned with data.holdout=0.2, so it saw {seen} graphs") as error:
+        tuned_choices(sweep)
+    assert "\n" not in str(error.value)
 
-    url = "postgresql://me:secret@host/studies"
-    open_folder(runs / "sweeps" / "x", grid(runs, f"tune.storage={url}"), [])
-    written = "".join(path.read_text() for path in (runs / "sweeps" / "x").iterdir())
-    assert "secret" not in written and "me:***@host" in written
+
+def test_a_choice_that_does_not_say_what_it_saw_is_refused(runs: Path) -> None:
+    path = runs / "tunings" / "first" / "tuned.yaml"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "holdout" not in line))
+    with pytest.raises(ConfigError, match="does not hold what a tuning chose"):
+        tuned_choices(grid(runs, "tuned=first"))
 
 
 def test_tune_and_tuned_exclude_each_other(runs: Path) -> None:

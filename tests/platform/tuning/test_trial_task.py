@@ -1,5 +1,6 @@
 """One trial: real training on validation parts, and a holdout that nobody may touch."""
 
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
+from permlab.datasets.sources.base import file_digest
 from permlab.datasets.store import GraphStore
 from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, DataSettings, RunSettings, cell_key
 from permlab.platform.histories import read_history
@@ -115,3 +117,5 @@ def destroy_holdout(split_seed: int) -> None:
         arrays["y"][graph] = np.nan
     for array in arrays.values():
         array.flush()
+    digests = [dataclasses.replace(e, sha256=file_digest(folder / e.file)) for e in store.manifest.arrays]
+    dataclasses.replace(store.manifest, arrays=digests).write(folder)  # else it would be built again

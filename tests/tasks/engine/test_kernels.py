@@ -69,5 +69,5 @@ def test_bounds_that_do_not_fit_are_refused_before_they_are_followed() -> None:
         for operator in (operators.segment_sort, operators.lexicographic_order):
             with pytest.raises(IndexError, match="from 0 to 10"):
                 operator(x, torch.tensor(ptr))
-    with pytest.raises(IndexError, match="from 0 to 9"):
+    with pytest.raises(IndexError, match="rows outside"):
         operators.segment_unsort(x, torch.full((10, 9), 10, dtype=torch.int32))

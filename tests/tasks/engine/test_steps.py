@@ -77,15 +77,6 @@ def test_options_of_readouts(store: GraphStore, method: str, options: dict[str, 
     assert_same_step(make_task(store, method, **options), make_data(store))
 
 
-@pytest.mark.parametrize("layers", [3, 4])
-@pytest.mark.parametrize("method", PAPER_METHODS)
-def test_colours_change_nothing(coloured: GraphStore, method: str, layers: int) -> None:
-    task, data = make_task(coloured, method, layers=layers, objective="regression"), make_data(coloured, 200)
-    assert Stepper(task, data).batches.colours is not None
-    with_colours = assert_same_step(task, data)
-    assert assert_same_step(task, data, without=("colours",)) == pytest.approx(with_colours, rel=1e-5)
-
-
 @pytest.mark.parametrize("fresh", [False, True])
 def test_permuted_copies(store: GraphStore, fresh: bool) -> None:
     data = make_data(store, permutations=3, fresh_permutations=fresh)

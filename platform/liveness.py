@@ -1,0 +1,47 @@
+"""Who is alive, told by locks on files: the system lets a lock go when its process ends, however it ends."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DRIVER = ".driver.lock"  # in the folder of a sweep or a tuning
+
+
+@contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """Hold the file while the block runs; any number of processes may."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Is there a process that holds the file, or has locked it with filelock?"""
+    try:
+        with path.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # held; or a file that is not ours to lock, of which nothing is known
+        return True
+    return False
+
+
+def remove_left(folder: Path, pattern: str) -> None:
+    """Remove the files that processes held until they were killed."""
+    for path in folder.glob(pattern):
+        if not is_held(path):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def driving(folder: Path) -> Iterator[None]:
+    """While the block runs this process drives the sweep or tuning of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with holding(folder / DRIVER):
+        yield
+
+
+def is_driven(folder: Path) -> bool:
+    return is_held(folder / DRIVER)

@@ -1,0 +1,64 @@
+"""What was not done as in the paper: its numbers are compared with ours, so every difference is listed beside them."""
+
+from typing import TYPE_CHECKING
+
+from permlab.platform.config import RunSettings
+from permlab.platform.settings import describe, read_settings
+
+if TYPE_CHECKING:
+    from permlab.platform.report.stored import StoredSweep
+
+RECIPES = {"proteins_full": "paper-proteins", "qm9": "paper-qm9"}
+HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
+OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
+OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # no part of a recipe
+REASONS = {"model.last_activation": ", with which d = 1 dies"}
+SHOWN = 3  # values of one setting, at most
+
+
+def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
+    """A phrase each, from the settings of the finished cells; empty for a data set that is not in the paper."""
+    if dataset not in RECIPES:
+        return []
+    ours = sweep.settings(dataset)
+    if not ours:
+        return ["the settings of these runs are not stored"]
+    found = other_settings(ours, dataset)
+    found.append(
+        ", ".join(f"{name}={listed(ours.get(name, {'unknown'}))}" for name in OPEN) + " (the paper names neither)"
+    )
+    held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
+    if held_out:
+        sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
+        found.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
+    seeds = ours.get("data.split_seed", {"None"})
+    ways = "a random split per seed" if seeds == {"None"} else f"one split for all seeds (split_seed={listed(seeds)})"
+    found.append(f"{ways} (the paper: one, unknown to us)")
+    found.append("raw node attributes as features (the paper does not say)")
+    if "sort" in sweep.methods:
+        found.append("sort breaks ties by the columns before the last (left in input order, it would depend on it)")
+    return found
+
+
+def other_settings(ours: dict[str, set[str]], dataset: str) -> list[str]:
+    """A phrase for every setting that the paper names and that has other values here."""
+    return [
+        f"{name}={listed(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
+        for name, value in recipe_of(dataset).items()
+        if name not in OPEN and ours.get(name, {value}) != {value}
+    ]
+
+
+def recipe_of(dataset: str) -> dict[str, str]:
+    """The paper's settings of model and training, as text; our recipe, but for the ReLU after Γ's last layer."""
+    settings = read_settings(RunSettings, [RECIPES[dataset]])
+    every = {name: str(value) for name, value, _ in describe(RunSettings, settings)}
+    chosen = {name: value for name, value in every.items() if name.startswith(("model.", "train."))}
+    chosen |= {name: every[name] for name in ("readout", "data.validation")} | {"model.last_activation": "relu"}
+    return {name: value for name, value in chosen.items() if name not in OUTSIDE}
+
+
+def listed(values: set[str]) -> str:
+    """`3`, `3 or 40`, `3 or 40 or 50 or …`."""
+    ordered = sorted(values)
+    return " or ".join(ordered[:SHOWN] + ["…"] * (len(ordered) > SHOWN))

@@ -1,0 +1,34 @@
+"""Files that are whole or not there, and what a disk says that does not take them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedRandom
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BufferedRandom]:
+    """A file to write and read that takes its place at `path` when the block ends, and never does if it raises."""
+    part = path.with_suffix(f".part{os.getpid()}")
+    try:
+        with part.open("w+b") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def remove_parts(path: Path) -> None:
+    """Remove what processes that were killed while they wrote this file have left."""
+    for part in path.parent.glob(f"{path.stem}.part*"):
+        part.unlink(missing_ok=True)
+
+
+def disk_error(error: OSError, folder: Path) -> str:
+    """One line: what the system said, of which file or folder, on which disk."""
+    reason = (error.strerror if error.errno is None else os.strerror(error.errno)) or str(error)
+    disk = folder.resolve()
+    while not disk.is_mount():
+        disk = disk.parent
+    return f"{reason.lower()}: {error.filename or folder}, on the disk mounted at {disk}"

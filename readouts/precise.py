@@ -1,0 +1,157 @@
+"""φ(X) in as many digits as mpmath is set to: each readout's formula, to confirm what float64 only suggests.
+
+X [n, d] is an array of mpf. A readout of your own joins by `@formula.register`; without a formula nothing about it is
+confirmed.
+"""
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from mpmath import mp, mpc, mpf
+from torch import Tensor
+
+from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
+from permlab.readouts.base import Readout
+from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels
+from permlab.readouts.polynomial import monomials
+from permlab.readouts.pooling import Identity, SortPooling, Sum
+from permlab.readouts.set2set import Set2Set
+from permlab.readouts.sorting import Ordering, ReducedOrdering
+
+exactly = np.vectorize(mpf, otypes=[object])  # an array of float64 → of mpf
+_exp, _tanh, _cos, _sin = (np.vectorize(f, otypes=[object]) for f in (mp.exp, mp.tanh, mp.cos, mp.sin))
+
+
+def numbers(tensor: Tensor) -> np.ndarray:
+    """The values of a tensor, exactly."""
+    return exactly(tensor.detach().double().cpu().numpy())
+
+
+def length(values: np.ndarray) -> Any:
+    """‖values‖, an mpf."""
+    return mp.sqrt(mp.fsum(value * value for value in values.flat))
+
+
+@singledispatch
+def formula(readout: Readout, X: np.ndarray) -> np.ndarray | None:
+    """φ(X) [m], or None where no formula is known."""
+    return None
+
+
+@formula.register
+def _(readout: Sum, X: np.ndarray) -> np.ndarray:
+    return X.sum(axis=0)
+
+
+@formula.register
+def _(readout: Identity, X: np.ndarray) -> np.ndarray:
+    return _padded(X, readout.max_nodes)
+
+
+@formula.register
+def _(readout: SortPooling, X: np.ndarray) -> np.ndarray:
+    rows = sorted(X.tolist(), key=lambda row: row[::-1], reverse=True)
+    return _padded(np.array(rows, dtype=object), readout.max_nodes)
+
+
+@formula.register
+def _(readout: Ordering, X: np.ndarray) -> np.ndarray:
+    return _padded(_descending(X @ numbers(readout.key)), readout.max_nodes)
+
+
+@formula.register
+def _(readout: ReducedOrdering, X: np.ndarray) -> np.ndarray:
+    return numbers(readout.weight) @ _padded(_descending(X @ numbers(readout.key)), readout.max_nodes)
+
+
+@formula.register
+def _(readout: GaussianKernels, X: np.ndarray) -> np.ndarray:
+    u = np.stack([row / (length(row) or 1) for row in X]) if readout.normalise else X
+    squares = ((u[:, None] - numbers(readout.centres)) ** 2).sum(axis=2)
+    return _summed(_exp(-squares / mpf(readout.sigma) ** 2), readout.mean)
+
+
+@formula.register
+def _(readout: FourierKernels, X: np.ndarray) -> np.ndarray:
+    phase = 2 * mp.pi * (X @ numbers(readout.frequencies).T)
+    return _summed(np.concatenate([_cos(phase), _sin(phase)], axis=1), readout.mean)
+
+
+@formula.register
+def _(readout: PolynomialKernels, X: np.ndarray) -> np.ndarray:
+    powers = np.stack([X**k for k in range(readout.degree + 1)])
+    exponents = readout.exponents.numpy()
+    columns = [powers[exponents[:, j], :, j].T for j in range(X.shape[1])]
+    return _summed(np.prod(columns, axis=0), readout.mean)
+
+
+@formula.register
+def _(readout: Alpha0, X: np.ndarray) -> np.ndarray:
+    return _coefficients(readout, X)
+
+
+@formula.register
+def _(readout: Alpha1, X: np.ndarray) -> np.ndarray:
+    size = length(X)
+    return np.append(_coefficients(readout, X / max(size, 1)), size)
+
+
+@formula.register
+def _(readout: Alpha2, X: np.ndarray) -> np.ndarray:
+    size = length(X)
+    return np.append(size * _coefficients(readout, X / (size or 1)), size)
+
+
+@formula.register
+def _(readout: Set2Set, X: np.ndarray) -> np.ndarray:
+    into, again, bias_into, bias_again = (numbers(weight) for weight in readout.lstm.parameters())
+    d = X.shape[1]
+    q, cell, q_star = (np.full(size, mpf(0)) for size in (d, d, 2 * d))
+    for _ in range(readout.steps):
+        gates = into @ q_star + bias_into + again @ q + bias_again
+        let_in, forget, new, out = np.split(gates, 4)
+        cell = _sigmoid(forget) * cell + _sigmoid(let_in) * _tanh(new)
+        q = _sigmoid(out) * _tanh(cell)
+        weights = _exp(X @ q)
+        q_star = np.concatenate([q, weights @ X / weights.sum()])
+    return q_star
+
+
+def _padded(rows: np.ndarray, max_nodes: int) -> np.ndarray:
+    return np.concatenate([rows, np.full((max_nodes - len(rows), rows.shape[1]), mpf(0))]).reshape(-1)
+
+
+def _descending(rows: np.ndarray) -> np.ndarray:
+    return np.sort(rows, axis=0)[::-1]
+
+
+def _summed(features: np.ndarray, mean: bool) -> np.ndarray:
+    return features.sum(axis=0) / (len(features) if mean else 1)
+
+
+def _sigmoid(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + _exp(-values))
+
+
+def _coefficients(readout: Alpha0 | Alpha1 | Alpha2, X: np.ndarray) -> np.ndarray:
+    if isinstance(readout, Zeta0 | Zeta1):
+        return _of_one_variable(X, readout.max_nodes)
+    product = {(0,) * X.shape[1]: mpf(1)}  # exponents of X₁ … X_d: coefficient
+    for row in X:
+        times_t = dict(product)
+        for p, coefficient in product.items():
+            for j, value in enumerate(row):
+                q = (*p[:j], p[j] + 1, *p[j + 1 :])
+                times_t[q] = times_t.get(q, 0) - value * coefficient
+        product = times_t
+    return np.array([product.get(p, mpf(0)) for p in monomials(X.shape[1], readout.max_nodes)], dtype=object)
+
+
+def _of_one_variable(X: np.ndarray, max_nodes: int) -> np.ndarray:
+    """(Re, Im) of the coefficients of Π_k (t − x_{k,1} − i·x_{k,2}), from t^{N−1} down."""
+    q = [mpc(1)]
+    for a, b in X:
+        q = [upper - mpc(a, b) * lower for upper, lower in zip([*q, 0], [0, *q], strict=True)]
+    q += [mpc(0)] * (max_nodes - len(X))
+    return np.array([part for value in q[1:] for part in (value.real, value.imag)], dtype=object)

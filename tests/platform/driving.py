@@ -1,0 +1,29 @@
+"""Runs the cells of a sweep one after another in this process, with all that a driver writes, but without Ray."""
+
+from pathlib import Path
+
+from permlab.platform.building import build_if_missing
+from permlab.platform.cell import run_cell
+from permlab.platform.grid import SweepSettings
+from permlab.platform.liveness import driving
+from permlab.platform.plan import make_plan
+from permlab.platform.settings import read_settings
+from permlab.platform.sweep_folder import close_folder, open_folder
+from tests.platform.calling import DATA
+
+QUICK = ("train.epochs=2", "train.engine=plain", "d=2")
+
+
+def drive(runs: Path, *words: str, status: str | None = "FINISHED", most: int | None = None) -> Path:
+    """The folder of the sweep; `most`: cells that are run before it ends; with no status it was killed then."""
+    settings = read_settings(SweepSettings, [DATA, *QUICK, f"runs={runs}", *words])
+    build_if_missing(settings.dataset[0])
+    plan = make_plan(settings.cells())
+    folder = runs / "sweeps" / settings.name
+    with driving(folder):
+        open_folder(folder, settings, plan)
+        for cell in [cell for cell in plan if cell.result is None][:most]:
+            run_cell(cell.settings)
+        if status:
+            close_folder(folder, status)
+    return folder

@@ -1,0 +1,118 @@
+"""Random calls over all verbs: whatever is typed, no traceback, no hang, and an exit code that means something.
+
+A few in every test run; more of them, and in processes of their own with real sweeps among them:
+
+    PERMLAB_FUZZ_CALLS=1000 PERMLAB_FUZZ_SEED=3 python -m pytest tests/platform/test_fuzz.py
+    python -m tests.platform.test_fuzz 200 3    # calls, seed
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.platform.fuzzing import calls, prepare
+
+CALLS, SEED = int(os.environ.get("PERMLAB_FUZZ_CALLS", "50")), int(os.environ.get("PERMLAB_FUZZ_SEED", "0"))
+LONGEST, DEAD = 30, 600  # seconds that a call may compute, and seconds that it may wait on a busy machine
+MOST_MEMORY = 12 << 30  # bytes of address space, in a process of its own
+CODES = {0, 1, 2, 130}
+
+
+def complaint(code: int, out: str, err: str, seconds: float) -> str:
+    """What a call must not do; empty if it did not."""
+    if code not in CODES:
+        return f"exit code {code}"
+    if "Traceback" in out + err:
+        return "a traceback"
+    if code == 2 and err.strip().count("\n"):
+        return "more than one line"
+    if code and not (out + err).strip():
+        return "fails without a word"
+    return f"{seconds:.0f} seconds" if seconds > LONGEST else ""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for name, value in prepare(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+class TooLong(BaseException):
+    """Not an Exception: nothing on the way catches it."""
+
+
+def test_random_calls_end_well(permlab, here: Path) -> None:
+    def give_up(*_: object) -> None:
+        raise TooLong
+
+    before = {kind: signal.signal(kind, give_up) for kind in (signal.SIGALRM, signal.SIGPROF)}
+    bad: list[str] = []
+    try:
+        for words in calls(SEED, CALLS, here):
+            signal.alarm(DEAD)
+            signal.setitimer(signal.ITIMER_PROF, 2 * LONGEST)
+            started = time.process_time()
+            try:
+                wrong = complaint(*permlab(*words), time.process_time() - started)
+            except (Exception, TooLong) as error:
+                wrong = f"{type(error).__name__}: {error}"
+            if wrong:
+                bad.append(f"{wrong[:300]}: permlab {' '.join(repr(word[:200]) for word in words)}")
+    finally:
+        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+    assert not bad, "\n".join(bad)
+
+
+def main(count: int, seed: int) -> int:
+    """The same in processes of their own, with real sweeps among them."""
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        own = prepare(Path(folder))
+        for words in calls(seed, count, Path(folder), real=True):
+            command = [sys.executable, "-m", "permlab.platform.cli", *words]
+            started = _computed()
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    env=os.environ | own,
+                    capture_output=True,
+                    timeout=DEAD,
+                    preexec_fn=_limit,
+                )
+                said = (done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+                wrong = complaint(done.returncode, *said, _computed() - started)
+            except subprocess.TimeoutExpired:
+                wrong, said = "no end", ("", "")
+            if wrong:
+                bad += 1
+                sys.stdout.write(f"{wrong}: {words}\n{said[1][-500:]}\n")
+    sys.stdout.write(f"{count} calls, seed {seed}: {bad} bad\n")
+    return 1 if bad else 0
+
+
+def _computed() -> float:
+    """Seconds of CPU that the calls took, their children's included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,69 @@
+"""`permlab ui`: MLflow's dashboard, of which nothing is left when it has been ended."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+
+from tests.platform.calling import start
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listening(port: int) -> list[int | None]:
+    found = psutil.net_connections("tcp")
+    return [one.pid for one in found if one.status == psutil.CONN_LISTEN and one.laddr.port == port]
+
+
+def test_however_it_is_ended_it_leaves_no_server_behind(tmp_path: Path) -> None:
+    ends = (signal.SIGTERM, signal.SIGKILL) if sys.platform == "linux" else (signal.SIGTERM,)
+    ports = [free_port() for _ in ends]
+    dashboards = [start(tmp_path, "ui", "--port", str(port), "--runs", f"runs-{port}") for port in ports]
+    processes: list[psutil.Process] = []
+    try:
+        for port, dashboard in zip(ports, dashboards, strict=True):
+            wait_for(f"http://127.0.0.1:{port}/health", dashboard)
+            assert listening(port)
+            processes += psutil.Process(dashboard.pid).children(recursive=True)
+    finally:
+        for end, dashboard in zip(ends, dashboards, strict=True):
+            dashboard.send_signal(end)
+    said = dashboards[0].communicate(timeout=60)[1]
+    assert dashboards[0].returncode == 0 and said.startswith(f"http://127.0.0.1:{ports[0]} (Ctrl-C ends it)\n")
+    assert "Traceback" not in said
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    assert not alive and not any(listening(port) for port in ports)
+
+
+def wait_for(url: str, process: subprocess.Popen[str]) -> None:
+    limit = time.monotonic() + 120
+    while True:
+        try:
+            with urlopen(url, timeout=5) as answer:
+                assert answer.status == 200
+                return
+        except OSError:
+            assert time.monotonic() < limit and process.poll() is None
+            time.sleep(0.1)
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "-1"])
+def test_what_is_not_a_port(tmp_path: Path, permlab, port: str) -> None:
+    code, out, err = permlab("ui", "--port", port, "--runs", str(tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1) and "choose from 1 to 65535" in err
+
+
+def test_a_port_that_is_taken(tmp_path: Path, permlab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, out, err = permlab("ui", "--port", str(taken.getsockname()[1]), "--runs", str(tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1) and "in use" in err
