@@ -4,7 +4,7 @@ from torch import Tensor
 
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import check_size
-from permlab.readouts.segment_sort import lexicographic_order
+from permlab.readouts.segment_sort import rearrange_rows
 from permlab.readouts.segments import segment_sum
 
 
@@ -85,4 +85,4 @@ class SortPooling(RowReadout):
         self.out_channels = max_nodes * in_channels
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return x.index_select(0, lexicographic_order(x.detach(), ptr))
+        return rearrange_rows(x, ptr)

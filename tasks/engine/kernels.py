@@ -3,6 +3,8 @@
 They serve the readouts wherever they are used, in somebody's own PyG model too, once `register()` was called.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -10,48 +12,59 @@ import torch
 from torch import Tensor
 
 from permlab.readouts.segment_sort import (
-    lexicographic_order,
     plain_lexicographic_order,
     plain_segment_sort,
     plain_segment_unsort,
-    segment_sort,
-    segment_unsort,
 )
 from permlab.tasks.engine.merge import lexicographic
-from permlab.tasks.engine.network import put_back, sort_descending
+from permlab.tasks.engine.network import largest_graph, put_back, sort_descending
+
+_in_use = True
 
 
 @cache
 def register() -> None:
-    """From now on, in this process; `with segment_sort.set_kernel_enabled("cpu", False):` does without one."""
-    segment_sort.register_kernel("cpu")(_segment_sort)
-    segment_unsort.register_kernel("cpu")(_segment_unsort)
-    lexicographic_order.register_kernel("cpu")(_lexicographic_order)
+    """From now on, in this process; `with plain_operators():` does without them."""
+    torch.library.impl("permlab::segment_sort", "cpu", _segment_sort)
+    torch.library.impl("permlab::segment_unsort", "cpu", _segment_unsort)
+    torch.library.impl("permlab::lexicographic_order", "cpu", _lexicographic_order)
 
 
-def _bounds(x: Tensor, ptr: Tensor) -> np.ndarray:
-    """ptr as an array; the loops trust it."""
-    bounds = ptr.contiguous().numpy()
-    if bounds[0] != 0 or bounds[-1] != len(x) or (np.diff(bounds) < 0).any():
-        raise IndexError(f"ptr must ascend from 0 to {len(x)}, the number of rows")
-    return bounds
+@contextmanager
+def plain_operators() -> Iterator[None]:
+    """The operators by their plain definitions, to compare with."""
+    global _in_use
+    before, _in_use = _in_use, False
+    try:
+        yield
+    finally:
+        _in_use = before
+
+
+def _takes(x: Tensor) -> bool:
+    return _in_use and x.dtype in (torch.float32, torch.float64) and x.numel() > 0
+
+
+def _array(x: Tensor) -> np.ndarray:
+    return np.ascontiguousarray(x.detach().numpy())
 
 
 def _segment_sort(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    values = np.ascontiguousarray(x.detach().numpy()) if x.dtype in (torch.float32, torch.float64) else None
-    if values is None or not x.numel():
+    if not _takes(x):
         return plain_segment_sort(x, ptr)
-    out, rows = sort_descending(values, _bounds(x, ptr))
+    out, rows = sort_descending(_array(x), _array(ptr))
     return torch.from_numpy(out), torch.from_numpy(rows)
 
 
 def _segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
-    if values.dtype not in (torch.float32, torch.float64):
+    if not _takes(values):
         return plain_segment_unsort(values, rows)
-    return torch.from_numpy(put_back(np.ascontiguousarray(values.detach().numpy()), rows.contiguous().numpy()))
+    return torch.from_numpy(put_back(_array(values), _array(rows)))
 
 
 def _lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
-    if x.dtype not in (torch.float32, torch.float64) or not x.numel():
+    if not _takes(x):
         return plain_lexicographic_order(x, ptr)
-    return torch.from_numpy(lexicographic(np.ascontiguousarray(x.detach().numpy()), _bounds(x, ptr)))
+    bounds = _array(ptr)
+    largest_graph(bounds, len(x))
+    return torch.from_numpy(lexicographic(_array(x), bounds))

@@ -1,57 +1,62 @@
-"""Merge sorts within every graph: of one column, and of rows in lexicographic order. Stable, descending."""
+"""Sorts within every graph by merging: of one column, and of rows in lexicographic order. Stable, descending."""
 
 import numpy as np
 
 from permlab.tasks.engine.compiled import compiled
 
-_RUN = 16  # rows that are sorted by insertion
+_RUN = 16  # keys that are sorted by insertion
 
 
 @compiled
-def _by_value(values: np.ndarray, rows: np.ndarray, spare: np.ndarray, spare_rows: np.ndarray) -> None:
-    """Sorts both [m] by value; equal values keep their order."""
-    m = len(values)
+def _by_key(keys: np.ndarray, spare: np.ndarray) -> None:
+    """Sorts keys [m], ascending."""
+    m = len(keys)
     for first in range(0, m, _RUN):
         for i in range(first + 1, min(first + _RUN, m)):
-            value, row, place = values[i], rows[i], i
-            while place > first and values[place - 1] < value:
-                values[place], rows[place] = values[place - 1], rows[place - 1]
+            key, place = keys[i], i
+            while place > first and keys[place - 1] > key:
+                keys[place] = keys[place - 1]
                 place -= 1
-            values[place], rows[place] = value, row
+            keys[place] = key
     width = _RUN
     while width < m:
         for first in range(0, m, 2 * width):
             middle, last = min(first + width, m), min(first + 2 * width, m)
             left, right = first, middle
             for place in range(first, last):
-                if left < middle and (right == last or values[left] >= values[right]):
-                    spare[place], spare_rows[place] = values[left], rows[left]
+                if left < middle and (right == last or keys[left] <= keys[right]):
+                    spare[place] = keys[left]
                     left += 1
                 else:
-                    spare[place], spare_rows[place] = values[right], rows[right]
+                    spare[place] = keys[right]
                     right += 1
-        values[:] = spare[:m]
-        rows[:] = spare_rows[:m]
+        keys[:] = spare[:m]
         width *= 2
 
 
 @compiled
-def _largest(ptr: np.ndarray) -> int:
-    largest = 0
+def _sorted_keys(column: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    """column [n] float32 → for every graph its keys (bits that descend as the float ascends | row), ascending; [n].
+
+    Keys differ, so that ties keep the order of their rows.
+    """
+    n = len(column)
+    bits, keys, spare = (column + np.float32(0)).view(np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):  # −0 became 0
+        value = np.int64(bits[i])
+        keys[i] = (~(value ^ ((value >> 31) & 0x7FFFFFFF)) << 32) | i
     for b in range(len(ptr) - 1):
-        largest = max(largest, ptr[b + 1] - ptr[b])
-    return largest
+        _by_key(keys[ptr[b] : ptr[b + 1]], spare)
+    return keys
 
 
 @compiled
 def sort_column(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x [n, 1] float32, ptr [B + 1] → x descending within every graph, and the rows it took, int32; both [n, 1]."""
-    out, rows, largest = x + np.float32(0), np.empty(x.shape, dtype=np.int32), _largest(ptr)  # −0 becomes 0
-    spare, spare_rows = np.empty(largest, dtype=np.float32), np.empty(largest, dtype=np.int32)
-    for b in range(len(ptr) - 1):
-        for i in range(ptr[b], ptr[b + 1]):
-            rows[i, 0] = i
-        _by_value(out[ptr[b] : ptr[b + 1], 0], rows[ptr[b] : ptr[b + 1], 0], spare, spare_rows)
+    out, rows, keys = np.empty_like(x), np.empty(x.shape, dtype=np.int32), _sorted_keys(x[:, 0], ptr)
+    for i in range(len(x)):
+        row = keys[i] & 0xFFFFFFFF
+        out[i, 0], rows[i, 0] = x[row, 0] + np.float32(0), row
     return out, rows
 
 
@@ -85,19 +90,18 @@ def _by_rows(x: np.ndarray, order: np.ndarray, spare: np.ndarray) -> None:
 
 @compiled
 def lexicographic(x: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """x [n, d], ptr [B + 1] → order [n]; equal rows keep theirs. Rows are compared where the last column ties."""
-    n, last, largest = len(x), x.shape[1] - 1, _largest(ptr)
-    order, spare_row = np.empty(n, dtype=np.int64), np.empty(largest, dtype=np.int64)
-    value, spare = np.empty(largest, dtype=x.dtype), np.empty(largest, dtype=x.dtype)
+    """x [n, d], ptr [B + 1] → order [n]; equal rows keep theirs.
+
+    By the last column as float32 first; where that ties, rows are compared.
+    """
+    n = len(x)
+    keys = _sorted_keys(x[:, x.shape[1] - 1].astype(np.float32), ptr)
+    order, spare = keys & 0xFFFFFFFF, np.empty(n, dtype=np.int64)
     for b in range(len(ptr) - 1):
-        start, m = ptr[b], ptr[b + 1] - ptr[b]
-        for i in range(m):
-            value[i], order[start + i] = x[start + i, last], start + i
-        _by_value(value[:m], order[start : start + m], spare, spare_row)
-        first = 0  # of those that tie with the one looked at
-        for i in range(1, m + 1):
-            if i == m or value[i] != value[first]:
-                if i - first > 1 and last:
-                    _by_rows(x, order[start + first : start + i], spare_row)
+        first = ptr[b]  # of those that tie with the one looked at
+        for i in range(ptr[b] + 1, ptr[b + 1] + 1):
+            if i == ptr[b + 1] or keys[i] >> 32 != keys[first] >> 32:
+                if i - first > 1:
+                    _by_rows(x, order[first:i], spare)
                 first = i
     return order

@@ -160,20 +160,32 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
                 _unpack(keys, LANES * row, out, rows, k * (start + row) + column, start)
 
 
+@compiled
+def largest_graph(ptr: np.ndarray, n: int) -> int:
+    """The rows of the largest graph; the loops trust ptr, so it is checked here."""
+    if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != n or n >= 2**31:
+        raise IndexError("ptr must ascend from 0 to the number of rows, less than 2**31")
+    largest = 0
+    for b in range(len(ptr) - 1):
+        if ptr[b + 1] < ptr[b]:
+            raise IndexError("ptr must ascend from 0 to the number of rows, less than 2**31")
+        largest = max(largest, ptr[b + 1] - ptr[b])
+    return largest
+
+
 def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k].
 
     What is float64 is sorted as float32 first, which ties some, but never turns an order round.
     """
     n, k = x.shape
-    if ptr[-1] != n or n >= 2**31:
-        raise ValueError(f"ptr ends at {ptr[-1]}, x has {n} rows, at most 2³¹")  # the loops below do not check
+    largest = largest_graph(ptr, n)
     if x.dtype == np.float64:
         with np.errstate(over="ignore"):
             rounded = x.astype(np.float32)
         return _sorted_exactly(np.ascontiguousarray(x), sort_descending(rounded, ptr)[1], ptr)
     wide = np.ascontiguousarray(x)
-    if k == 1 and np.diff(ptr).max(initial=0) <= GIANT:  # of eight lanes seven would be empty
+    if k == 1 and largest <= GIANT:  # of eight lanes seven would be empty
         ordered: tuple[np.ndarray, np.ndarray] = sort_column(wide, ptr)
         return ordered
     if k < LANES:

@@ -6,7 +6,7 @@ the docstrings, not from the code.
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -20,7 +20,7 @@ from permlab.readouts.catalogue import CATALOGUE, build
 from permlab.readouts.kernels import GaussianKernels
 from permlab.readouts.keys import full_spark
 from permlab.readouts.pooling import Sum
-from permlab.readouts.segment_sort import lexicographic_order, segment_sort, segment_unsort, sort_rows
+from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import segment_sum
 from permlab.readouts.sorting import Ordering
 
@@ -30,9 +30,12 @@ Formula = Callable[[Any, np.ndarray], np.ndarray]
 @contextmanager
 def plain() -> Iterator[None]:
     """The operators by their definitions, whatever was registered for them in this process."""
-    with ExitStack() as stack:
-        for operator in (segment_sort, segment_unsort, lexicographic_order):
-            stack.enter_context(operator.set_kernel_enabled("cpu", False))
+    if not find_spec("numba"):
+        yield
+        return
+    from permlab.tasks.engine.kernels import plain_operators
+
+    with plain_operators():
         yield
 
 

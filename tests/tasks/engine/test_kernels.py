@@ -67,7 +67,7 @@ def test_bounds_that_do_not_fit_are_refused_before_they_are_followed() -> None:
     x = torch.randn(10, 9)
     for ptr in ([0, 100, 10], [0, 9], [1, 10]):
         for operator in (operators.segment_sort, operators.lexicographic_order):
-            with pytest.raises(IndexError, match="from 0 to 10"):
+            with pytest.raises(IndexError, match="from 0 to the number of rows"):
                 operator(x, torch.tensor(ptr))
     with pytest.raises(IndexError, match="rows outside"):
         operators.segment_unsort(x, torch.full((10, 9), 10, dtype=torch.int32))
