@@ -129,7 +129,7 @@ class _Rearrange(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
-        return torch.empty_like(grad).index_copy(0, order, grad), None
+        return torch.empty_like(grad).index_copy_(0, order, grad), None
 
 
 def sort_rows(x: Tensor, ptr: Tensor) -> Tensor:

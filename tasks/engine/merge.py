@@ -1,4 +1,4 @@
-"""Sorts within every graph by merging: of one column, and of rows in lexicographic order. Stable, descending."""
+"""Sorts within every graph by merging: of a few columns, and of rows in lexicographic order. Stable, descending."""
 
 import numpy as np
 
@@ -51,12 +51,14 @@ def _sorted_keys(column: np.ndarray, ptr: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def sort_column(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, 1] float32, ptr [B + 1] → x descending within every graph, and the rows it took, int32; both [n, 1]."""
-    out, rows, keys = np.empty_like(x), np.empty(x.shape, dtype=np.int32), _sorted_keys(x[:, 0], ptr)
-    for i in range(len(x)):
-        row = keys[i] & 0xFFFFFFFF
-        out[i, 0], rows[i, 0] = x[row, 0] + np.float32(0), row
+def sort_few_columns(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x [n, k] float32, ptr [B + 1] → its columns descending within every graph, and the rows, int32; both [n, k]."""
+    out, rows = np.empty_like(x), np.empty(x.shape, dtype=np.int32)
+    for c in range(x.shape[1]):
+        keys = _sorted_keys(x[:, c], ptr)
+        for i in range(len(x)):
+            row = keys[i] & 0xFFFFFFFF
+            out[i, c], rows[i, c] = x[row, c] + np.float32(0), row
     return out, rows
 
 

@@ -14,10 +14,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from permlab.tasks.engine.compiled import compiled
-from permlab.tasks.engine.merge import sort_column
+from permlab.tasks.engine.merge import sort_few_columns
 
 LANES = 8  # keys a vector
 GIANT = 1024  # rows
+FEW = 2  # columns, sorted one after the other
 _DIGIT = 11  # bits; three digits are a float
 
 _inline: Any = intrinsic  # takes away the first argument
@@ -185,8 +186,8 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
             rounded = x.astype(np.float32)
         return _sorted_exactly(np.ascontiguousarray(x), sort_descending(rounded, ptr)[1], ptr)
     wide = np.ascontiguousarray(x)
-    if k == 1 and largest <= GIANT:  # of eight lanes seven would be empty
-        ordered: tuple[np.ndarray, np.ndarray] = sort_column(wide, ptr)
+    if k <= FEW and largest <= GIANT:  # most of the eight lanes would be empty
+        ordered: tuple[np.ndarray, np.ndarray] = sort_few_columns(wide, ptr)
         return ordered
     if k < LANES:
         wide = np.zeros((n, LANES), dtype=np.float32)
