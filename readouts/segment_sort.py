@@ -129,7 +129,8 @@ class _Rearrange(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
-        return torch.empty_like(grad).index_copy_(0, order, grad), None
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        return grad.index_select(0, back), None
 
 
 def sort_rows(x: Tensor, ptr: Tensor) -> Tensor:
