@@ -4,6 +4,7 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from permlab.platform.errors import RunError
@@ -52,3 +53,33 @@ def peak_of_tree(command: list[str]) -> tuple[float, float]:
     if code:
         raise RunError(f"`{' '.join(command[3:])}` failed (exit code {code}); it says why above")
     return seconds, peak
+
+
+def peak_resident(command: list[str], child: str) -> tuple[float, float]:
+    """Run a command; the largest resident memory, in MB, of it and of its children whose command names `child`."""
+    peaks = [0.0, 0.0]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.2):
+            with suppress(OSError):  # it ended while it was looked at
+                peaks[0] = max(peaks[0], _high_water(process.pid))
+                for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                    if child in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                        peaks[1] = max(peaks[1], _high_water(int(pid)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    errors = process.communicate()[1].strip().splitlines()
+    finished.set()
+    watcher.join()
+    if process.returncode:
+        raise RunError(errors[-1] if errors else f"exit code {process.returncode}")
+    return peaks[0], peaks[1]
+
+
+def _high_water(pid: int) -> float:
+    """The most that a process has had in memory until now, in MB; 0 of one that has just ended."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM")), 0.0)

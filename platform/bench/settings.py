@@ -33,6 +33,7 @@ def _choose(values: list[str], choices: Iterable[str]) -> list[str]:
 
 Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
 Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list), Field(min_length=1)]
+Sizes = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list)]
 FromThree = Annotated[list[Annotated[int, Field(ge=3)]], BeforeValidator(_as_list), Field(min_length=1)]
 
 
@@ -169,7 +170,7 @@ class DataBench(Timed):
 class SweepBench(BenchSettings):
     """Sweeps: what the machinery costs beside the training."""
 
-    cells: int = Field(2000, ge=0, description="cells that do nothing; 0 leaves them out")
+    cells: Sizes = Field([2000], description="cells that do nothing, of one sweep after another; [] leaves them out")
     dataset: str = Field("proteins_full", description="data set of the real grid, twelve cells")
     epochs: int = Field(20, ge=0, description="epochs of its cells; 0 leaves it out")
 

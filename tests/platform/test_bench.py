@@ -247,7 +247,9 @@ def test_data_measures_both_sides(permlab, tmp_path: Path) -> None:
 def test_sweep_measures_what_is_not_training(permlab, one_ray: None, tmp_path: Path) -> None:
     code, out, _ = permlab("bench", "sweep", "cells=3", f"dataset={CLASSES}", "epochs=1", f"runs={tmp_path}", "--json")
     result = json.loads(out)
-    assert code == 0 and result["empty"]["cells"] == 3 and result["grid"]["cells"] == 12
+    assert code == 0 and [row["cells"] for row in result["growth"]] == [3] and result["grid"]["cells"] == 12
+    assert all(value > 0 for value in result["growth"][0].values())
+    assert result["growth"][0]["files_a_cell"] <= 5 and result["grid"]["files_a_cell"] == 5
     assert result["grid"]["cells_seconds"] > 0 and 0 < result["grid"]["beyond_training"] < result["grid"]["seconds"]
 
 
@@ -357,7 +359,7 @@ def test_a_stored_result_is_shown_and_drawn(permlab, trained: Path, tmp_path: Pa
         (["sort", "sizes=huge"], "sizes=huge: unknown 'huge': choose from constant, proteins, giant, even"),
         (["sort", "method=augment"], "choose from sort_columns, ordering"),
         (["data", "dataset=nope"], "nope"),
-        (["sweep", "cells=-1"], "cells=-1: input should be greater than or equal to 0"),
+        (["sweep", "cells=-1"], "cells=-1: input should be greater than or equal to 1"),
         (["train", "dataset=nope"], "nope"),
         (["train", "threads=999"], "threads=999: this machine offers"),
         (["train", "engine=slow"], "engine=slow: input should be 'auto', 'plain' or 'fast'"),

@@ -1,0 +1,96 @@
+"""What a sweep costs as it grows: thousands of cells that do nothing, then `status` and `report` of them."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from permlab.platform.bench.memory import peak_resident
+from permlab.platform.bench.tables import new_table, print_table
+from permlab.platform.console import err, out
+from permlab.platform.errors import RunError
+from permlab.platform.grid import SweepSettings
+from permlab.platform.json_files import read_json
+
+CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
+DRIVER = "import sys; from permlab.platform.bench.growth import drive; sys.exit(drive(int(sys.argv[1]), sys.argv[2]))"
+COURIER = "permlab.platform.follow"
+NAME = "no-op"
+
+
+def no_op(settings: Any) -> dict[str, Any]:
+    """A cell that is recorded as any other, but trains nothing."""
+    from permlab.datasets.store import GraphStore
+    from permlab.platform.json_files import write_json
+    from permlab.platform.record import FINISHED, Record
+
+    record = Record(settings, GraphStore.open(settings.dataset).manifest)
+    record.folder.mkdir(parents=True, exist_ok=True)
+    record.start()
+    metrics = {split: {"loss": 1.0, "mae": 1.0} for split in ("train", "holdout", "holdout_perm")}
+    names = ("dataset", "method", "d", "seed")
+    result = {name: getattr(settings, name) for name in names} | {"epochs": 1, "seconds": 0.0, "metrics": metrics}
+    record.epochs([{"epoch": 1, "train/mae": 1.0, "holdout/mae": 1.0, "holdout_perm/mae": 1.0}])
+    result |= {"key": record.key, "status": FINISHED, "parameters": 0, "ended": time.time()}
+    write_json(record.folder / "result.json", result)
+    return result
+
+
+def drive(cells: int, folder: str) -> int:
+    """The sweep's own process."""
+    from permlab.platform.commands.sweep import sweep
+
+    grid = {"dataset": ["synthetic"], "method": ["sum"], "d": [1], "seed": list(range(cells))}
+    return sweep(SweepSettings(name=NAME, runs=folder, **grid), None, runner=no_op, as_json=True)
+
+
+def measure_growth(sizes: list[int]) -> list[dict[str, Any]]:
+    from permlab.platform.building import build_if_missing
+
+    if sizes:
+        build_if_missing("synthetic")
+    return [_measure(cells) for cells in sizes]
+
+
+def _measure(cells: int) -> dict[str, Any]:
+    err.print(f"{cells:,} cells that do nothing …")
+    with tempfile.TemporaryDirectory(prefix="permlab-bench-") as folder:
+        start = time.perf_counter()
+        driver, courier = peak_resident([sys.executable, "-c", DRIVER, str(cells), folder], COURIER)
+        seconds = time.perf_counter() - start
+        facts = {"cells": cells, "seconds": seconds, "ms_a_cell": 1000 * seconds / cells}
+        facts |= {"driver_mb": driver, "courier_mb": courier}
+        facts |= {f"{verb}_seconds": _call(verb, NAME, "--runs", folder) for verb in ("status", "report")}
+        stored = (read_json(Path(folder) / "sweeps" / NAME / "sweep.json") or {}).get("status")
+        if stored != "FINISHED":
+            raise RunError(f"the sweep of empty cells ended as {stored}")
+        return facts | {"files_a_cell": files_a_cell(Path(folder))}
+
+
+def _call(*words: str) -> float:
+    """Seconds of the whole command."""
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", CLI, *words], capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RunError(f"permlab {words[0]} failed: {said[-1]}")
+    return time.perf_counter() - start
+
+
+def files_a_cell(runs: Path) -> int:
+    """The most files that a cell has left in its folder."""
+    return max(sum(path.is_file() for path in folder.iterdir()) for folder in (runs / "cells").iterdir())
+
+
+def show(growth: list[dict[str, Any]]) -> None:
+    columns = ("cells", "s", "ms per cell", "driver, MB", "courier, MB", "status, s", "report, s", "files per cell")
+    table = new_table([], columns)
+    for facts in growth:
+        numbers = [f"{facts['cells']:,}", f"{facts['seconds']:.1f}", f"{facts['ms_a_cell']:.1f}"]
+        numbers += [f"{facts[name]:.0f}" for name in ("driver_mb", "courier_mb")]
+        numbers += [f"{facts[name]:.1f}" for name in ("status_seconds", "report_seconds")]
+        table.add_row(*numbers, str(facts["files_a_cell"]))
+    out.print("cells that do nothing (plan, Ray, tracking to SQLite, table), and the largest resident memory")
+    print_table(table)
