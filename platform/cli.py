@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from permlab.datasets.errors import DataError
-from permlab.platform.console import err, out
+from permlab.platform.display.console import err, out
 from permlab.platform.errors import ConfigError, RunError, RunStopped, StopNow
-from permlab.platform.secrets import masked_traceback
+from permlab.platform.files.secrets import masked_traceback
 from permlab.readouts.errors import ReadoutError
 
 VERBS = {

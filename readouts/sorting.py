@@ -8,9 +8,9 @@ from torch import Tensor
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import check_key, gaussian, parse_key
 from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import flat_padded
+from permlab.readouts.theory.keys import check_key, gaussian, parse_key
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
 

@@ -88,7 +88,7 @@ class Storm:
         self._kill("ray::_execute")
 
     def kill_courier(self) -> None:
-        self._kill("permlab.platform.follow")
+        self._kill("permlab.platform.tracking.courier_process")
 
     def _kill(self, word: str) -> None:
         assert self.driver is not None

@@ -4,8 +4,8 @@ from itertools import product
 from typing import Any
 
 from permlab.platform.bench.settings import CellsBench
-from permlab.platform.building import build_if_missing
-from permlab.platform.plan import manifest_of
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.sweep.plan import manifest_of
 
 
 def cells_of(bench: CellsBench, folder: str) -> list[dict[str, Any]]:

@@ -12,12 +12,12 @@ from typing import Any
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.sources.tu import TU
 from permlab.platform.bench.machine import caption, facts
-from permlab.platform.bench.memory import peak_of_tree
+from permlab.platform.bench.process_memory import peak_of_tree
 from permlab.platform.bench.settings import DataBench
 from permlab.platform.bench.tables import new_table, print_table, spread
 from permlab.platform.bench.worker import Worker
-from permlab.platform.console import out, progress_bar
-from permlab.platform.plan import manifest_of
+from permlab.platform.display.console import out, progress_bar
+from permlab.platform.sweep.plan import manifest_of
 
 CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
 MODULES = {"ours": "reading", "plain": "plain_reading"}

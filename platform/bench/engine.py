@@ -13,7 +13,7 @@ from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import EngineBench
 from permlab.platform.bench.tables import new_table, print_table, spread
 from permlab.platform.bench.worker import Worker
-from permlab.platform.console import out, progress_bar
+from permlab.platform.display.console import out, progress_bar
 from permlab.platform.errors import ConfigError, RunError
 
 WHOLE, PLAIN = "whole", "engine=plain"

@@ -7,24 +7,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.bench.memory import peak_resident
+from permlab.platform.bench.process_memory import peak_resident
 from permlab.platform.bench.tables import new_table, print_table
-from permlab.platform.console import err, out
+from permlab.platform.display.console import err, out
 from permlab.platform.errors import RunError
-from permlab.platform.grid import SweepSettings
-from permlab.platform.json_files import read_json
+from permlab.platform.files.json_files import read_json
+from permlab.platform.settings.sweep import SweepSettings
 
 CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
 DRIVER = "import sys; from permlab.platform.bench.growth import drive; sys.exit(drive(int(sys.argv[1]), sys.argv[2]))"
-COURIER = "permlab.platform.follow"
+COURIER = "permlab.platform.tracking.courier_process"
 NAME = "no-op"
 
 
 def no_op(settings: Any) -> dict[str, Any]:
     """A cell that is recorded as any other, but trains nothing."""
     from permlab.datasets.store import GraphStore
-    from permlab.platform.json_files import write_json
-    from permlab.platform.record import FINISHED, Record
+    from permlab.platform.files.json_files import write_json
+    from permlab.platform.run.record import FINISHED, Record
 
     record = Record(settings, GraphStore.open(settings.dataset).manifest)
     record.folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def drive(cells: int, folder: str) -> int:
 
 
 def measure_growth(sizes: list[int]) -> list[dict[str, Any]]:
-    from permlab.platform.building import build_if_missing
+    from permlab.platform.display.build_bar import build_if_missing
 
     if sizes:
         build_if_missing("synthetic")

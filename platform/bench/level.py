@@ -15,9 +15,9 @@ from permlab.platform.bench.level_data import GRAPHS, HOLDOUT, one_split, random
 from permlab.platform.bench.machine import facts
 from permlab.platform.bench.settings import LevelBench
 from permlab.platform.bench.tables import new_table, print_table
-from permlab.platform.console import out, progress_bar
+from permlab.platform.display.console import out, progress_bar
+from permlab.platform.report.results import Estimate
 from permlab.platform.report.statistics import ALPHA, friedman, holm, paired_test, prediction_half_width
-from permlab.platform.results import Estimate
 
 SHARE = HOLDOUT / (GRAPHS - HOLDOUT)
 RANDOM, OWN, SAME = "random splits", "one split", "one split, methods equal on it"  # how scores are simulated

@@ -42,7 +42,7 @@ def _best(action: Any, seconds: float) -> float:
 
 def facts(threads: int = 1) -> dict[str, Any]:
     """Machine, versions and date: what a figure means nothing without."""
-    from permlab.platform.numerics import cpu_name
+    from permlab.platform.run.numerics import cpu_name
 
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -9,7 +9,7 @@ from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import OfftrackBench
 from permlab.platform.bench.tables import averages, new_table, print_table, reasons
 from permlab.platform.bench.variants import VARIANTS
-from permlab.platform.console import out
+from permlab.platform.display.console import out
 
 
 def measure(bench: OfftrackBench) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch_geometric.utils import to_dense_batch
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.padded import gaussians, set2set, sorted_columns, with_sum
-from permlab.platform.config import RunSettings
+from permlab.platform.settings.run import RunSettings
 from permlab.tasks.activations import activation_of
 
 

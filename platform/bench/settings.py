@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.sizes import SIZES
 from permlab.platform.bench.variants import VARIANTS, Variant
-from permlab.platform.config import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
-from permlab.platform.setting_types import Folder
-from permlab.platform.settings import check
+from permlab.platform.settings.kinds import Folder
+from permlab.platform.settings.run import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.settings.words import check
 from permlab.readouts.names import PAPER_METHODS
 
 ALONE = ("sort_columns", "ordering", "sort", "sum", "kernels", "set2set")

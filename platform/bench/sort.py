@@ -12,7 +12,7 @@ from permlab.platform.bench.settings import SortBench
 from permlab.platform.bench.sizes import GROWTH, grown, sizes_of
 from permlab.platform.bench.tables import new_table, print_table, to
 from permlab.platform.bench.worker import Worker
-from permlab.platform.console import out, progress_bar
+from permlab.platform.display.console import out, progress_bar
 
 SIDES = ("ours", "plain", "padded", "pyg")
 LABELS = dict(zip(SIDES, ("ours", "plain", "padded", "PyG"), strict=True))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from permlab.platform.bench.padded import aggregation, padded
 from permlab.platform.bench.tables import spread
-from permlab.platform.engine_choice import register_kernels
+from permlab.platform.run.engine_choice import register_kernels
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.catalogue import build
 from permlab.readouts.segment_sort import sort_rows

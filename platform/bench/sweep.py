@@ -14,9 +14,9 @@ from permlab.platform.bench.growth import CLI, files_a_cell, measure_growth
 from permlab.platform.bench.growth import show as show_growth
 from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import SweepBench
-from permlab.platform.console import err, out
+from permlab.platform.display.console import err, out
 from permlab.platform.errors import RunError
-from permlab.platform.json_files import read_json
+from permlab.platform.files.json_files import read_json
 
 GRID = ("method=[sum,sort,ordering]", "d=[1,10]", "seed=[0,1]")
 
@@ -42,7 +42,7 @@ def _own_tracking() -> Iterator[None]:
 
 def _grid(bench: SweepBench) -> dict[str, Any]:
     """The whole command, from its start to its end, as a process of its own."""
-    from permlab.platform.building import build_if_missing
+    from permlab.platform.display.build_bar import build_if_missing
 
     build_if_missing(bench.dataset)
     err.print("twelve cells that train …")

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from permlab.platform.console import out
+from permlab.platform.display.console import out
 
 FILE_WIDTH = 160  # where there is no terminal, no column is cut
 

@@ -13,7 +13,7 @@ from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import TrainBench
 from permlab.platform.bench.tables import averages, new_table, print_table, reasons, spread, to
 from permlab.platform.bench.worker import Worker
-from permlab.platform.console import out, progress_bar
+from permlab.platform.display.console import out, progress_bar
 from permlab.platform.errors import RunError
 
 SPEED_COLUMNS = ("d", "engine", "ours, ms", "spread", "PyG, ms", "spread", "ratio", "spread")

@@ -14,10 +14,10 @@ from permlab.platform.bench.plain_pyg import PlainModel, fit, permuted_copies
 from permlab.platform.bench.stopwatch import Stopwatch
 from permlab.platform.bench.work import work_of
 from permlab.platform.commands.train import train
-from permlab.platform.config import ModelSettings, RunSettings, cell_folder, cell_key
-from permlab.platform.json_files import read_json
-from permlab.platform.plan import manifest_of
-from permlab.platform.trial import Trial
+from permlab.platform.files.json_files import read_json
+from permlab.platform.run.training import Training
+from permlab.platform.settings.run import ModelSettings, RunSettings, cell_folder, cell_key
+from permlab.platform.sweep.plan import manifest_of
 from permlab.tasks.pyg import to_pyg
 
 
@@ -34,8 +34,8 @@ def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
 def plain(cell: dict[str, Any], epochs: int) -> float:
     """Seconds of so many epochs of the plain script on the same graphs."""
     settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
-    trial = _prepare(settings)
-    model = PlainModel(settings, trial.task.model, trial.store.manifest)
+    training = _prepare(settings)
+    model = PlainModel(settings, training.task.model, training.store.manifest)
     loader = DataLoader(_graphs(settings), batch_size=settings.train.batch_size, shuffle=True)
     gc.collect()
     return watch.time(lambda: fit(model, loader, [watch]))
@@ -44,33 +44,33 @@ def plain(cell: dict[str, Any], epochs: int) -> float:
 def compare(cell: dict[str, Any]) -> dict[str, Any]:
     """Both losses over the first training graphs at the same weights, the steps of an epoch, the work of a step."""
     settings = RunSettings.model_validate(cell)
-    trial = _prepare(settings)
-    manifest, train_part = trial.store.manifest, trial.data.split.train
+    training = _prepare(settings)
+    manifest, train_part = training.store.manifest, training.data.split.train
     first = train_part[: settings.train.batch_size]
-    model = PlainModel(settings, trial.task.model, manifest)
-    batch = trial.store.batch(first)
-    trial.task.eval(), model.eval()  # no dropout: its masks would differ
+    model = PlainModel(settings, training.task.model, manifest)
+    batch = training.store.batch(first)
+    training.task.eval(), model.eval()  # no dropout: its masks would differ
     with torch.no_grad():
-        loss = trial.task.objective.loss(trial.task.model(batch), batch.y).item()
+        loss = training.task.objective.loss(training.task.model(batch), batch.y).item()
         sample = next(iter(DataLoader(_graphs(settings)[: len(first)], batch_size=len(first))))
         plain_loss = model.training_step(sample, 0).item()
-    items, steps = trial.data.train_items, trial.data.train_steps
-    nodes = int(np.diff(trial.store.node_ptr)[train_part].sum()) * (1 + settings.permutations) / steps
-    entries = int(_entries(trial)) * (1 + settings.permutations) / steps
-    work = work_of(trial.task.model, settings, manifest, items / steps, nodes, entries)
+    items, steps = training.data.train_items, training.data.train_steps
+    nodes = int(np.diff(training.store.node_ptr)[train_part].sum()) * (1 + settings.permutations) / steps
+    entries = int(_entries(training)) * (1 + settings.permutations) / steps
+    work = work_of(training.task.model, settings, manifest, items / steps, nodes, entries)
     return {"loss": loss, "plain_loss": plain_loss, "steps_an_epoch": steps} | work
 
 
-def _entries(trial: Trial) -> int:
+def _entries(training: Training) -> int:
     """Entries of Â over the training part."""
-    store, part = trial.store, trial.data.split.train
+    store, part = training.store, training.data.split.train
     return int((store.a_ptr[store.node_ptr[part + 1]] - store.a_ptr[store.node_ptr[part]]).sum())
 
 
-def _prepare(settings: RunSettings) -> Trial:
+def _prepare(settings: RunSettings) -> Training:
     """With as many threads as the settings say, for the plain side too."""
     torch.set_num_threads(settings.threads or 1)
-    return Trial.prepare(settings)
+    return Training.prepare(settings)
 
 
 def _graphs(settings: RunSettings) -> list[Data]:
@@ -81,9 +81,9 @@ def _graphs(settings: RunSettings) -> list[Data]:
 @lru_cache(maxsize=1)
 def _pyg_graphs(settings: str) -> list[Data]:
     """The training part as PyG objects, then its permuted copies, materialised."""
-    trial = _prepare(RunSettings.model_validate_json(settings))
-    graphs = to_pyg(trial.store, trial.data.split.train)
-    return graphs + permuted_copies(graphs, trial.settings.permutations, trial.settings.seed)
+    training = _prepare(RunSettings.model_validate_json(settings))
+    graphs = to_pyg(training.store, training.data.split.train)
+    return graphs + permuted_copies(graphs, training.settings.permutations, training.settings.seed)
 
 
 def forget(folder: str) -> None:

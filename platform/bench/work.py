@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from permlab.datasets.manifest import Manifest
-from permlab.platform.config import RunSettings
+from permlab.platform.settings.run import RunSettings
 
 ROWS = ("ordering", "identity", "augment", "sort")  # the head takes n rows; the others give it B vectors
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from permlab.platform.bench.settings import BENCHES
-from permlab.platform.console import print_json
+from permlab.platform.display.console import print_json
 from permlab.platform.errors import ConfigError
-from permlab.platform.json_files import read_json, write_json
-from permlab.platform.settings import describe, read_settings
+from permlab.platform.files.json_files import read_json, write_json
+from permlab.platform.settings.words import describe, read_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,16 +19,16 @@ from typing import Any
 from rich.table import Table
 from torch import Tensor
 
-from permlab.platform.console import err, out, print_json, progress_bar
-from permlab.platform.process_settings import process_for_runs
+from permlab.platform.display.console import err, out, print_json, progress_bar
+from permlab.platform.run.process_settings import process_for_runs
 from permlab.readouts.base import Readout
 from permlab.readouts.catalogue import build
-from permlab.readouts.certificate import Certificate, certify
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.keys import Universality, check_universal, full_spark, parse_key, universal_size
-from permlab.readouts.search import Pair
-from permlab.readouts.universality import check_within_reach
+from permlab.readouts.theory.certificate import Certificate, certify
+from permlab.readouts.theory.keys import Universality, check_universal, full_spark, parse_key, universal_size
+from permlab.readouts.theory.search import Pair
+from permlab.readouts.theory.universality import check_within_reach
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.picture:
-        from permlab.platform.ratio_picture import draw
+        from permlab.platform.display.ratio_picture import draw
 
         draw(args.picture, samples=args.samples, seed=args.seed)
         out.print(args.picture, markup=False)

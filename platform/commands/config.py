@@ -9,9 +9,9 @@ import argparse
 from rich.markup import escape
 from rich.table import Table
 
-from permlab.platform.config import RunSettings
-from permlab.platform.console import out, print_json
-from permlab.platform.settings import describe, read_settings, recipes
+from permlab.platform.display.console import out, print_json
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import describe, read_settings, recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,9 +23,9 @@ from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import Manifest, open_array, read_manifest
 from permlab.datasets.splits import split
-from permlab.platform.building import build_with_bar
-from permlab.platform.console import err, out, print_json, progress_bar
-from permlab.platform.histogram import draw, histogram
+from permlab.platform.display.build_bar import build_with_bar
+from permlab.platform.display.console import err, out, print_json, progress_bar
+from permlab.platform.display.histogram import draw, histogram
 
 ACTIONS = ("list", "build", "info", "verify", "path")
 

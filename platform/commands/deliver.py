@@ -9,12 +9,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.display.console import err, out, print_json, progress_bar
 from permlab.platform.errors import ConfigError
-from permlab.platform.folders import runs_folder
+from permlab.platform.settings.folders import runs_folder
 
 if TYPE_CHECKING:
-    from permlab.platform.backlog import Delivered
+    from permlab.platform.tracking.backlog import Delivered
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 def deliver_all(runs: Path) -> "Delivered":
     """Compare every run and sweep that has ended with what tracking holds, and deliver what it lacks."""
-    from permlab.platform.backlog import Backlog, Delivered
-    from permlab.platform.tracking import store_errors, tracking_uri
+    from permlab.platform.tracking.backlog import Backlog, Delivered
+    from permlab.platform.tracking.store import store_errors, tracking_uri
 
     if not runs.exists():
         return Delivered()

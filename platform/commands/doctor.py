@@ -13,9 +13,9 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from permlab.platform.console import out, print_json
-from permlab.platform.doctor import examine
-from permlab.platform.finding import BROKEN, NOTE, OK
+from permlab.platform.display.console import out, print_json
+from permlab.platform.doctor.checks import examine
+from permlab.platform.doctor.finding import BROKEN, NOTE, OK
 
 MARKS = {OK: "[green]ok[/green]", NOTE: "[yellow]note[/yellow]", BROKEN: "[red]broken[/red]"}
 

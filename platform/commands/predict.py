@@ -8,9 +8,9 @@ RUN is a run's folder, its key (or the beginning of it), or an MLflow run id.
 import argparse
 from pathlib import Path
 
-from permlab.platform.console import out, print_json
+from permlab.platform.display.console import out, print_json
 from permlab.platform.errors import RunError
-from permlab.platform.json_files import without_nan
+from permlab.platform.files.json_files import without_nan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import pyarrow as pa
     import pyarrow.parquet
 
-    from permlab.platform.predict import FinishedRun, locate
+    from permlab.platform.run.predict import FinishedRun, locate
 
     finished = FinishedRun.load(locate(args.run, Path(args.runs)))
     dataset = args.dataset or finished.settings.dataset

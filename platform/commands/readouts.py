@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from permlab.platform.console import out, print_json
+from permlab.platform.display.console import out, print_json
 from permlab.readouts.catalogue import CATALOGUE
 from permlab.readouts.names import PAPER_METHODS
 

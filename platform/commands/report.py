@@ -10,10 +10,10 @@ and is kept in MLflow with the sweep too.
 import argparse
 from pathlib import Path
 
-from permlab.platform.console import err, out, print_json, progress_bar
+from permlab.platform.display.console import err, out, print_json, progress_bar
 from permlab.platform.errors import ConfigError, RunError
-from permlab.platform.json_files import read_json
-from permlab.platform.setting_types import folder_name
+from permlab.platform.files.json_files import read_json
+from permlab.platform.settings.kinds import folder_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def report(name: str, runs: Path, folder: Path) -> dict[str, int]:
     """Read, write, and keep with the sweep; how many cells there are, are finished, and are finished on disk only."""
     from permlab.platform.report.on_disk import mark_undelivered, undelivered_line
     from permlab.platform.report.write import write_report
-    from permlab.platform.tracking_read import keep_report, read_sweep
+    from permlab.platform.tracking.read import keep_report, read_sweep
 
     try:
         sweep = read_sweep(name, runs)

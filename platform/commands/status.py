@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.console import out, print_json
+from permlab.platform.display.console import out, print_json
 from permlab.platform.errors import ConfigError, DamagedFile
-from permlab.platform.folders import runs_folder
-from permlab.platform.json_files import load_json, read_json
-from permlab.platform.liveness import is_driven
-from permlab.platform.stored_result import read_result
+from permlab.platform.files.json_files import load_json, read_json
+from permlab.platform.files.liveness import is_driven
+from permlab.platform.run.stored_result import read_result
+from permlab.platform.settings.folders import runs_folder
 
 STATES = ("FINISHED", "RUNNING", "WAITING", "FAILED", "KILLED", "INTERRUPTED")
 

@@ -18,16 +18,16 @@ from typing import Any
 from permlab.datasets.cache import folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import open_array
-from permlab.platform.building import build_if_missing
-from permlab.platform.cell_task import run_cell_in_worker
-from permlab.platform.code_digest import other_code
-from permlab.platform.console import err, out, print_json
-from permlab.platform.courier import Courier
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.display.console import err, out, print_json
 from permlab.platform.errors import ConfigError
-from permlab.platform.grid import SweepSettings
-from permlab.platform.liveness import driving
-from permlab.platform.settings import describe, read_settings
-from permlab.platform.sweep_folder import close_folder, open_folder, status_of
+from permlab.platform.files.liveness import driving
+from permlab.platform.run.code_digest import other_code
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.sweep.cell_task import run_cell_in_worker
+from permlab.platform.sweep.folder import close_folder, open_folder, status_of
+from permlab.platform.tracking.courier import Courier
 from permlab.platform.tuning.choice import (
     Choice,
     Kind,
@@ -84,7 +84,7 @@ def sweep(
     runner: Any = run_cell_in_worker,
 ) -> int:
     """Plan, run, report; returns the exit code."""
-    from permlab.platform.plan import make_plan
+    from permlab.platform.sweep.plan import make_plan
 
     for dataset in settings.dataset:
         build_if_missing(dataset)
@@ -117,7 +117,7 @@ def sweep(
 
 def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
     """What the named tunings chose for the cells of this grid; each (dataset, method, d) must have been tuned."""
-    from permlab.platform.plan import manifest_of
+    from permlab.platform.sweep.plan import manifest_of
 
     if not settings.tuned:
         return {}
@@ -138,12 +138,12 @@ def execute(
     settings: SweepSettings, plan: list[Any], runner: Any, folder: Path, address: str | None
 ) -> tuple[int, str]:
     """Run what is left of the plan; exit code, and what to say about it."""
-    from permlab.platform.estimate import TimeLeft
-    from permlab.platform.live import SweepView, clock
-    from permlab.platform.plan import wall_clock
-    from permlab.platform.signals import stop_on_signal
-    from permlab.platform.sweep import Progress, cluster, refuse_sqlite, run_cells, slots
-    from permlab.platform.tracking import tracking_uri
+    from permlab.platform.display.live_view import SweepView, clock
+    from permlab.platform.run.signals import stop_on_signal
+    from permlab.platform.sweep.estimate import TimeLeft
+    from permlab.platform.sweep.plan import wall_clock
+    from permlab.platform.sweep.ray_tasks import Progress, cluster, refuse_sqlite, run_cells, slots
+    from permlab.platform.tracking.store import tracking_uri
 
     todo = [cell for cell in plan if cell.result is None]
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
@@ -180,7 +180,7 @@ def execute(
 
 
 def _close(folder: Path, status: str, plan: list[Any] | None = None) -> None:
-    from permlab.platform.results import write_results
+    from permlab.platform.report.results import write_results
 
     if plan is not None:
         write_results(plan, folder)
@@ -207,7 +207,7 @@ def _show_plan(plan: list[Any], as_json: bool) -> int:
 def _report(
     settings: SweepSettings, plan: list[Any], folder: Path, code: int, message: str, as_json: bool, quiet: bool
 ) -> int:
-    from permlab.platform.results import other_recipe, results_table
+    from permlab.platform.report.results import other_recipe, results_table
 
     in_grid_order = {cell.name: i for i, cell in enumerate(settings.cells())}
     ordered = sorted(

@@ -16,12 +16,12 @@ from typing import Any
 
 from rich.table import Table
 
-from permlab.platform.building import build_if_missing
-from permlab.platform.code_digest import other_code
-from permlab.platform.config import RunSettings
-from permlab.platform.console import err, out, print_json
-from permlab.platform.courier import Courier
-from permlab.platform.settings import describe, read_settings
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.display.console import err, out, print_json
+from permlab.platform.run.code_digest import other_code
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.tracking.courier import Courier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     settings = read_settings(RunSettings, args.words)
     result = train(settings, fresh=args.fresh)
     if args.json:
-        from permlab.platform.record import SUMMARY
+        from permlab.platform.run.record import SUMMARY
 
         print_json({key: result[key] for key in SUMMARY})
     else:
@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
 
 def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] = ()) -> dict[str, Any]:
     """Run the cell with a bar, and a courier to MLflow beside it; Lightning calls the callbacks too."""
-    from permlab.platform.cell import run_cell
-    from permlab.platform.epoch_bar import EpochBar
+    from permlab.platform.display.epoch_bar import EpochBar
+    from permlab.platform.run.cell import run_cell
 
     build_if_missing(settings.dataset)
     couriers: list[Courier] = []

@@ -16,14 +16,14 @@ from typing import Any
 
 from pydantic import Field
 
-from permlab.platform.building import build_if_missing
-from permlab.platform.console import err, out, print_json
-from permlab.platform.courier import one_courier
-from permlab.platform.grid import SweepSettings
-from permlab.platform.json_files import read_json, write_json
-from permlab.platform.liveness import driving
-from permlab.platform.settings import describe, read_settings
-from permlab.platform.sweep_folder import close_folder, open_folder
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.display.console import err, out, print_json
+from permlab.platform.files.json_files import read_json, write_json
+from permlab.platform.files.liveness import driving
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.sweep.folder import close_folder, open_folder
+from permlab.platform.tracking.courier import one_courier
 from permlab.platform.tuning.choice import FILE, STUDIES, best_of, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
@@ -97,10 +97,10 @@ def _drive(
     address: str | None,
 ) -> int:
     """Run trials on Ray until every study has had its budget."""
-    from permlab.platform.live import SweepView
-    from permlab.platform.signals import stop_on_signal
-    from permlab.platform.sweep import Tasks, cluster, refuse_sqlite
-    from permlab.platform.tracking import tracking_uri
+    from permlab.platform.display.live_view import SweepView
+    from permlab.platform.run.signals import stop_on_signal
+    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite
+    from permlab.platform.tracking.store import tracking_uri
     from permlab.platform.tuning.driver import Driver, TuneProgress
 
     joins = bool(address or os.environ.get("RAY_ADDRESS"))

@@ -11,10 +11,10 @@ import socket
 import subprocess
 import sys
 
-from permlab.platform.console import err
+from permlab.platform.display.console import err
 from permlab.platform.errors import ConfigError
-from permlab.platform.folders import runs_folder
-from permlab.platform.tracking import make_store, sqlite_file, store_errors, tracking_uri
+from permlab.platform.settings.folders import runs_folder
+from permlab.platform.tracking.store import make_store, sqlite_file, store_errors, tracking_uri
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>

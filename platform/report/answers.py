@@ -2,10 +2,10 @@
 
 from permlab.platform.report.blocks import Block, Items, Section
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.luck import p_is
 from permlab.platform.report.overview import beside_the_paper
 from permlab.platform.report.recipe import differences
 from permlab.platform.report.scorecard import compared, verdict
+from permlab.platform.report.significance import p_is
 from permlab.platform.report.statistics import LEAST_SEEDS
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
 from permlab.platform.report.tables import pretty

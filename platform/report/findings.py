@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from permlab.platform.report.results import Estimate, paper_numbers
 from permlab.platform.report.statistics import (
     ALPHA,
     LEAST_SEEDS,
@@ -20,7 +21,6 @@ from permlab.platform.report.statistics import (
     prediction_half_width,
 )
 from permlab.platform.report.stored import HIGHER_IS_BETTER, StoredSweep
-from permlab.platform.results import Estimate, paper_numbers
 
 Place = tuple[str, int, str, str]  # dataset, d, split, metric: where methods are compared
 PLACE = ["dataset", "d", "split", "metric"]

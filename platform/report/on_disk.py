@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from permlab.platform.json_files import read_json
+from permlab.platform.files.json_files import read_json
 from permlab.platform.report.stored import StoredSweep
 
 UNDELIVERED = "UNDELIVERED"  # the status of a cell that is finished on disk, but not in the store

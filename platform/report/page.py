@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.palette import style_of
+from permlab.platform.display.palette import style_of
 from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
 from permlab.platform.report.ranges import ranges
 from permlab.readouts.names import NAMES

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.palette import style_of
+from permlab.platform.display.palette import style_of
 from permlab.platform.report.blocks import Figure, Panel
 from permlab.platform.report.ranges import Range, ranges
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from permlab.platform.config import RunSettings
-from permlab.platform.settings import describe, read_settings
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import describe, read_settings
 
 if TYPE_CHECKING:
     from permlab.platform.report.stored import StoredSweep

@@ -3,9 +3,9 @@
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings, Number
 from permlab.platform.report.recipe import differences
+from permlab.platform.report.results import Kind, paper_numbers
 from permlab.platform.report.stored import METRIC_NAMES, SPLITS
 from permlab.platform.report.tables import pretty
-from permlab.platform.results import Kind, paper_numbers
 from permlab.readouts.names import NOT_INVARIANT, PAPER_METHODS
 
 SOURCE = (

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from permlab.platform.report.answers import answers_section
-from permlab.platform.report.beyond import beyond_section
 from permlab.platform.report.blocks import Section
+from permlab.platform.report.certificates import trained_section
 from permlab.platform.report.epochs import epochs_section
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.luck import luck_section
 from permlab.platform.report.scorecard import scorecard_section
+from permlab.platform.report.significance import luck_section
 from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.tables import tables_section
-from permlab.platform.report.trained import trained_section
+from permlab.platform.report.tradeoffs import beyond_section
 from permlab.platform.report.tuning import tuning_section
 
 SECTIONS: list[Callable[[Findings], Section | None]] = [

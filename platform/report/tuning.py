@@ -5,10 +5,10 @@ from typing import Any
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.results import Estimate
 from permlab.platform.report.statistics import ALPHA, LEAST_SEEDS, PairedTest, holm, paired_test
 from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, StoredSweep
 from permlab.platform.report.tables import pretty
-from permlab.platform.results import Estimate
 from permlab.platform.tuning.choice import best_of
 
 HOW = (

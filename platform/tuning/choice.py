@@ -10,12 +10,12 @@ from pydantic import Field
 
 from permlab.datasets.manifest import Manifest
 from permlab.datasets.splits import split
-from permlab.platform.config import RunSettings, Settings
 from permlab.platform.errors import ConfigError
-from permlab.platform.secrets import masked
-from permlab.platform.setting_types import folder_name
+from permlab.platform.files.secrets import masked
+from permlab.platform.settings.kinds import folder_name
+from permlab.platform.settings.run import RunSettings, Settings
+from permlab.platform.settings.yaml_text import load_yaml
 from permlab.platform.tuning.space import with_values
-from permlab.platform.yaml_text import load_yaml
 
 FILE, STUDIES = "tuned.yaml", "studies.json"  # what was chosen, and from what
 Kind = tuple[str, str, int]  # dataset, method, d

@@ -1,6 +1,6 @@
 """Drives the studies of a tuning: asks for trials, hands them to workers, passes reports on, tells how they ended.
 
-Knows neither Ray nor Optuna: `tasks` runs the jobs (see `permlab.platform.sweep.Tasks`), `Study` proposes and judges.
+Knows neither Ray nor Optuna: `tasks` runs the jobs (see `Tasks` in `sweep/ray_tasks.py`), `Study` proposes and judges.
 """
 
 import re
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from permlab.datasets.catalogue import parse_name
-from permlab.platform.config import RunSettings
-from permlab.platform.histories import whole_history
-from permlab.platform.json_files import write_json
-from permlab.platform.settings import describe
+from permlab.platform.files.json_files import write_json
+from permlab.platform.run.histories import whole_history
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import describe
 from permlab.platform.tuning.space import with_values
 from permlab.platform.tuning.study import Asked, Study
 from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, VERDICT, TrialJob

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from permlab.platform.errors import ConfigError
-from permlab.platform.secrets import mask
+from permlab.platform.files.secrets import mask
 
 _DRIVERS, _MUTEXES = 0x7065726D, 0x6C6162  # the two kinds of advisory locks
 TIMEOUT = 10  # seconds to reach the database

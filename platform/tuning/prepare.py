@@ -5,10 +5,10 @@ from typing import Any
 
 from permlab.datasets.manifest import Manifest
 from permlab.datasets.randomness import derive_seed
-from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, RunSettings
 from permlab.platform.errors import ConfigError
-from permlab.platform.grid import SweepSettings
-from permlab.platform.plan import manifest_of
+from permlab.platform.settings.run import NOT_IN_KEY, RESULT_VERSION, RunSettings
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.sweep.plan import manifest_of
 from permlab.platform.tuning.choice import Choice
 from permlab.platform.tuning.default_spaces import default_space
 from permlab.platform.tuning.driver import Tuned

@@ -4,8 +4,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from permlab.platform.config import Settings
-from permlab.platform.secrets import unmasked
+from permlab.platform.files.secrets import unmasked
+from permlab.platform.settings.run import Settings
 from permlab.platform.tuning.space import parse_space
 
 # What can be tuned for, by task, the first by default; True: more is better.

@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from permlab.platform.config import ModelSettings, RunSettings, TrainSettings
 from permlab.platform.errors import ConfigError
+from permlab.platform.settings.run import ModelSettings, RunSettings, TrainSettings
 from permlab.readouts.names import NAMES
 
 # What a trial is measured by must not depend on what is tried: the number of epochs is part of the budget.

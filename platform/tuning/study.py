@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from permlab.datasets.randomness import derive_seed
 from permlab.platform.errors import ConfigError, RunError
-from permlab.platform.secrets import mask
+from permlab.platform.files.secrets import mask
 from permlab.platform.tuning.lease import Lease
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Parameter, Space

@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from permlab.platform.config import RunSettings, Settings, cell_folder, cell_key
 from permlab.platform.errors import RunError, RunPruned
-from permlab.platform.histories import history_line, read_history
-from permlab.platform.json_files import read_json
-from permlab.platform.plan import manifest_of
-from permlab.platform.whole_file import whole_file
+from permlab.platform.files.json_files import read_json
+from permlab.platform.files.whole_file import whole_file
+from permlab.platform.run.histories import history_line, read_history
+from permlab.platform.settings.run import RunSettings, Settings, cell_folder, cell_key
+from permlab.platform.sweep.plan import manifest_of
 
 HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer
 PATIENCE = 60.0  # seconds that a worker waits for the answer before the last
@@ -40,7 +40,7 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
     Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
     way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
     """
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     folder = Path(job.runs) / job.folder
     folder.mkdir(parents=True, exist_ok=True)

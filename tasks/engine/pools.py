@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from permlab.readouts.kernels import GaussianKernels
-from permlab.readouts.keys import identity_plus_ones
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.segment_sort import segment_sort
 from permlab.readouts.set2set import Set2Set
 from permlab.readouts.sorting import Ordering
+from permlab.readouts.theory.keys import identity_plus_ones
 from permlab.tasks.engine.attention import advance, attend, attend_back, gather, retreat
 from permlab.tasks.engine.batches import EngineBatch
 from permlab.tasks.engine.dense import outer, row_sum, times, times_transposed

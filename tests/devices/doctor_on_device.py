@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from permlab.platform.device_check import StepCheck, check_steps
+from permlab.platform.doctor.device_check import StepCheck, check_steps
 from permlab.readouts.names import PAPER_METHODS
 from permlab.readouts.pooling import SortPooling, Sum
 from permlab.readouts.segments import segment_sum

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from permlab.platform.grid import SweepSettings
-from permlab.platform.histories import read_history
-from permlab.platform.json_files import read_json
-from permlab.platform.settings import read_settings
+from permlab.platform.files.json_files import read_json
+from permlab.platform.run.histories import read_history
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
 
 pytestmark = pytest.mark.cluster
 GRID = ["name=hosts", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "method=[sum,ordering]", "d=3"]
@@ -114,7 +114,7 @@ def network(one_ray: None) -> Iterator[Network]:
 
 
 def test_the_sweep_finishes_on_the_others(network: Network, wait_for, tmp_path: Path) -> None:
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     head = network.ray(1, "--head", "--port=6379", f"--temp-dir={network.folder}/ray", "--num-cpus=0")
     sweep = [sys.executable, "-m", "permlab.platform.cli", "sweep", *GRID, f"runs={network.folder}/runs"]

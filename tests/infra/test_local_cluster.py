@@ -15,9 +15,9 @@ import psutil
 import psycopg
 import pytest
 
-from permlab.platform.grid import SweepSettings
-from permlab.platform.histories import read_history
-from permlab.platform.settings import read_settings
+from permlab.platform.run.histories import read_history
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def stored_histories(database: str) -> dict[str, dict[tuple[str, int], float]]:
 
 def local_histories(runs: Path) -> dict[str, dict[tuple[str, int], float]]:
     """The same grid, cell after cell, in this process."""
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     sweep = read_settings(SweepSettings, [*GRID, f"runs={runs}", "track=false"])
     keys = [run_cell(cell)["key"] for cell in sweep.cells()]

@@ -18,8 +18,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from permlab.platform.grid import SweepSettings
-from permlab.platform.settings import read_settings
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
 
 INFRA = Path(__file__).parents[2] / "infra"
 KUBERNETES = INFRA / "kubernetes"

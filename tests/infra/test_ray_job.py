@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from permlab.platform.json_files import read_json
+from permlab.platform.files.json_files import read_json
 
 ROOT = Path(__file__).parents[2]
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
-from permlab.platform.grid import SweepSettings
-from permlab.platform.histories import read_history
-from permlab.platform.json_files import read_json
-from permlab.platform.settings import read_settings
+from permlab.platform.files.json_files import read_json
+from permlab.platform.run.histories import read_history
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
 
 pytestmark = pytest.mark.cluster
 GRID = ["name=ends", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "method=[sum,sort]", "d=3"]
@@ -46,7 +46,7 @@ def metrics(runs: Path) -> dict[str, Any]:
 
 def test_the_next_job_goes_on_where_sigterm_found_this_one(one_ray, wait_for, tmp_path: Path) -> None:
     """No cell checkpoints on its own here: what is kept was saved between the two signals."""
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     runs = tmp_path / "runs"
     job = start(tmp_path)

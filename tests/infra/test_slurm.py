@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from permlab.platform.grid import SweepSettings
-from permlab.platform.histories import read_history
-from permlab.platform.json_files import read_json
-from permlab.platform.settings import read_settings
+from permlab.platform.files.json_files import read_json
+from permlab.platform.run.histories import read_history
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
 
 pytestmark = pytest.mark.cluster
 SCRIPT = Path(__file__).parents[2] / "infra" / "slurm" / "sweep.sbatch"
@@ -110,7 +110,7 @@ def until(condition: Callable[[], bool], folder: Path, seconds: float = 300) -> 
 
 
 def test_the_next_run_of_the_job_goes_on(slurm: Path, tmp_path: Path) -> None:
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     runs = slurm / "runs"
     out = ["--parsable", f"--output={slurm}/job.out", f"--chdir={slurm}"]

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from permlab.platform.building import build_if_missing
-from permlab.platform.cell import run_cell
-from permlab.platform.grid import SweepSettings
-from permlab.platform.liveness import driving
-from permlab.platform.plan import make_plan
-from permlab.platform.settings import read_settings
-from permlab.platform.sweep_folder import close_folder, open_folder
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.files.liveness import driving
+from permlab.platform.run.cell import run_cell
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
+from permlab.platform.sweep.folder import close_folder, open_folder
+from permlab.platform.sweep.plan import make_plan
 from tests.platform.calling import DATA
 
 QUICK = ("train.epochs=2", "train.engine=plain", "d=2")

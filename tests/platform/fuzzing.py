@@ -7,9 +7,9 @@ from pathlib import Path
 
 from permlab.platform.bench.settings import BENCHES
 from permlab.platform.cli import VERBS
-from permlab.platform.config import RunSettings
-from permlab.platform.grid import SweepSettings
-from permlab.platform.settings import describe
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import describe
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.readouts.names import NAMES
 

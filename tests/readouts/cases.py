@@ -18,11 +18,11 @@ from torch import Tensor
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.catalogue import CATALOGUE, build
 from permlab.readouts.kernels import GaussianKernels
-from permlab.readouts.keys import full_spark
 from permlab.readouts.pooling import Sum
 from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import segment_sum
 from permlab.readouts.sorting import Ordering
+from permlab.readouts.theory.keys import full_spark
 
 Formula = Callable[[Any, np.ndarray], np.ndarray]
 

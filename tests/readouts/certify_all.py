@@ -13,8 +13,8 @@ import torch
 
 from permlab.readouts.base import Readout
 from permlab.readouts.catalogue import CATALOGUE, build
-from permlab.readouts.certificate import certify
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.theory.certificate import certify
 
 Size = tuple[str, int, int]  # method, n, d
 

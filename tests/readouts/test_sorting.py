@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from permlab.readouts import keys
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.metric import quotient_distances
 from permlab.readouts.sorting import Ordering, ReducedOrdering, beta
+from permlab.readouts.theory import keys
+from permlab.readouts.theory.metric import quotient_distances
 
 
 def pairs(count: int, n: int, d: int, seed: int = 0) -> torch.Tensor:

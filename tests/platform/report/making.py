@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from permlab.platform.json_files import write_json
+from permlab.platform.files.json_files import write_json
 from permlab.platform.report.recipe import recipe_of
-from permlab.platform.sweep_delivery import SweepDelivery
-from permlab.platform.tracking import connect
+from permlab.platform.tracking.store import connect
+from permlab.platform.tracking.sweep_delivery import SweepDelivery
 
 LEVEL = {"ordering": 0.74, "kernels": 0.81, "identity": 0.73, "augment": 0.74, "sum": 0.8, "sort": 0.75}
 METRICS = ("loss", "acc", "auc", "ap")

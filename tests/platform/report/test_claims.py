@@ -11,10 +11,10 @@ from permlab.platform.report.answers import answers_section
 from permlab.platform.report.blocks import Entry, Section
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
-from permlab.platform.report.luck import luck_section
 from permlab.platform.report.markdown import to_markdown
 from permlab.platform.report.recipe import differences
 from permlab.platform.report.scorecard import compared, scorecard_section
+from permlab.platform.report.significance import luck_section
 from permlab.platform.report.statistics import holm, paired_test
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.report.tables import tables_section

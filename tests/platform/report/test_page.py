@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from permlab.platform.palette import style_of
+from permlab.platform.display.palette import style_of
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.page import to_page
 from permlab.platform.report.sections import SECTIONS

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from permlab.platform.json_files import read_json, write_json
+from permlab.platform.files.json_files import read_json, write_json
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.stored import StoredSweep
-from permlab.platform.tracking import connect
-from permlab.platform.tracking_read import read_sweep
+from permlab.platform.tracking.read import read_sweep
+from permlab.platform.tracking.store import connect
 from tests.platform.report.making import make_sweep, write_cell
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_call_is_one_line(runs: Path, permlab, monkeypatch, words: list[
 def test_a_store_that_is_down_is_one_line(permlab, monkeypatch, uri: str) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr("permlab.platform.tracking.DATABASE_TRIES", 1)
+    monkeypatch.setattr("permlab.platform.tracking.store.DATABASE_TRIES", 1)
     code, out, err = permlab("report", "whole")
     assert code == 1 and out == "" and f"{uri} cannot be reached" in err and err.count("\n") == 1
 

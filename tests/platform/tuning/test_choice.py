@@ -6,9 +6,9 @@ import pytest
 
 from permlab.platform.commands.sweep import tuned_choices
 from permlab.platform.errors import ConfigError
-from permlab.platform.grid import SweepSettings
-from permlab.platform.plan import manifest_of
-from permlab.platform.settings import read_settings
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.settings.words import read_settings
+from permlab.platform.sweep.plan import manifest_of
 from permlab.platform.tuning.choice import Choice, read_choices, write_choices
 
 DATA = "synthetic,graphs=300,max_nodes=12,task=classification"

@@ -17,9 +17,9 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from permlab.platform.config import RunSettings
 from permlab.platform.errors import ConfigError
-from permlab.platform.json_files import read_json
+from permlab.platform.files.json_files import read_json
+from permlab.platform.settings.run import RunSettings
 from permlab.platform.tuning.driver import Driver, Tuned
 from permlab.platform.tuning.lease import open_lease
 from permlab.platform.tuning.prepare import choose, summary

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from permlab.platform.config import RunSettings, cell_key
 from permlab.platform.errors import ConfigError
-from permlab.platform.settings import read_settings
+from permlab.platform.settings.run import RunSettings, cell_key
+from permlab.platform.settings.words import read_settings
 from permlab.platform.tuning.default_spaces import default_space
 from permlab.platform.tuning.space import check_options, defaults, parse_space, with_values
 from permlab.readouts.names import NAMES

@@ -14,9 +14,9 @@ from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.sources.base import file_digest
 from permlab.datasets.store import GraphStore
-from permlab.platform.config import NOT_IN_KEY, RESULT_VERSION, DataSettings, RunSettings, cell_key
-from permlab.platform.histories import read_history
-from permlab.platform.json_files import write_json
+from permlab.platform.files.json_files import write_json
+from permlab.platform.run.histories import read_history
+from permlab.platform.settings.run import NOT_IN_KEY, RESULT_VERSION, DataSettings, RunSettings, cell_key
 from permlab.platform.tuning.trial_task import VERDICT, TrialJob, run_trial
 
 DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
@@ -36,7 +36,7 @@ def job(runs: Path, **train: Any) -> TrialJob:
 
 
 def test_a_trial_is_the_mean_of_its_seeds_last_evaluations(tmp_path: Path) -> None:
-    from permlab.platform.cell import run_cell
+    from permlab.platform.run.cell import run_cell
 
     build(DATA)
     trial = job(tmp_path)
@@ -97,7 +97,7 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
     store = GraphStore.open(DATA)
     assert np.isnan(store.batch(store.split(1).holdout).az.numpy()).all()  # it was destroyed indeed
     with pytest.raises(Exception, match="loss is nan"):  # and a run that looks at it does notice
-        from permlab.platform.cell import run_cell
+        from permlab.platform.run.cell import run_cell
 
         data = DataSettings(split_seed=1)
         run_cell(settings.model_copy(update={"runs": str(tmp_path / "sweep"), "data": data}))

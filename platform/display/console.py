@@ -1,0 +1,68 @@
+"""Where output goes: results to stdout, everything else (progress, notes, errors) to stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from permlab.platform.files.secrets import mask, masked
+
+WIDE = 1000  # columns in a pipe or a file, where nothing is cut to a screen
+
+
+class PlainConsole(Console):
+    """Prints text as it is, but for passwords: `:x:` stays `:x:`, and a pipe gets the whole table."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, soft_wrap=True, highlight=False, emoji=False)
+        if not (self.is_terminal or self.is_jupyter or "COLUMNS" in os.environ):
+            self.width = WIDE
+
+    def render_str(self, text: str, **options: Any) -> Text:  # every string that is printed, in tables too
+        return super().render_str(mask(text), **options)
+
+
+out = PlainConsole()
+err = PlainConsole(stderr=True)
+
+
+def print_json(document: Any) -> None:
+    """Write one JSON document to stdout, and nothing else."""
+    sys.stdout.write(json.dumps(masked(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def progress_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on stderr that lives while its block does; yields `report(done, total)`.
+
+    Without a terminal it stays silent: a log wants events, not bars.
+    """
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task(label, total=None, visible=False)  # until there is something to report
+
+        def report(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total, visible=True)
+
+        yield report

@@ -1,0 +1,73 @@
+"""A bar over the epochs of one run, with the loss and the last metric that was measured on the holdout."""
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from permlab.platform.display.console import err
+from permlab.tasks.data import GraphData
+from permlab.tasks.task import GraphTask
+
+REFRESH = 0.1  # seconds; a step may take less than drawing does
+
+
+class EpochBar(pl.Callback):
+    """On a terminal a live bar; in a log one line whenever something was measured, a minute apart at least."""
+
+    engine_safe = True  # it does not mind how many steps a call takes
+
+    def __init__(self, name: str, epochs: int) -> None:
+        self.name, self.epochs = name, epochs
+        self.measured = ""
+        self.last_drawn = self.last_said = 0.0
+        self.progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            TextColumn("epochs {task.fields[note]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=err,
+            disable=not err.is_terminal,
+            auto_refresh=False,
+        )
+        self.bar = self.progress.add_task(name, total=epochs, note="")
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.progress.start()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        now = time.monotonic()
+        if err.is_terminal and now - self.last_drawn > REFRESH:
+            self.last_drawn = now
+            data: GraphData = trainer.datamodule  # type: ignore[attr-defined]
+            self._draw(trainer, trainer.current_epoch + (batch.step + 1) / data.train_steps)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        task = pl_module
+        assert isinstance(task, GraphTask)
+        split = "holdout" if "holdout" in task.measured else "validation"
+        metric = task.objective.headline
+        self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
+        if not err.is_terminal and time.monotonic() - self.last_said > 60:
+            self.last_said = time.monotonic()
+            err.print(
+                f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}"
+            )
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if err.is_terminal and time.monotonic() - self.last_drawn > REFRESH:
+            self._draw(trainer, trainer.current_epoch + 1)
+
+    def _draw(self, trainer: pl.Trainer, done: float) -> None:
+        task = trainer.lightning_module
+        assert isinstance(task, GraphTask)
+        note = f"loss {task.running_loss:.4f}{self.measured}"
+        self.progress.update(self.bar, completed=round(done, 2), note=note, refresh=True)
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self.progress.stop()

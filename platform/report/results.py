@@ -1,0 +1,151 @@
+"""A sweep's results: mean and 95 % interval over seeds, the paper's number beside it."""
+
+import csv
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from rich.table import Table
+
+from permlab.platform.report.markdown import escape
+from permlab.platform.report.recipe import RECIPES, other_settings
+from permlab.platform.settings.words import describe
+from permlab.platform.sweep.plan import Cell
+
+PAPER = Path(__file__).parent / "paper_tables.csv"  # the 336 numbers of the paper's tables, from its appendix
+HEADLINE = {"auc": "AUC", "mae": "MAE"}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The mean over seeds and half the width of its 95 % interval (Student's t); none with a single seed."""
+
+    mean: float
+    half_width: float | None
+    seeds: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Estimate":
+        from scipy.stats import t
+
+        if len(values) < 2:
+            return cls(mean(values), None, len(values))
+        return cls(
+            mean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values)), len(values)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}" if self.half_width is None else f"{self.mean:.3f} ± {self.half_width:.3f}"
+
+
+Kind = tuple[str, int, str, str, str]  # dataset, d, method, split, metric
+
+
+def estimates(cells: list[Cell]) -> dict[Kind, Estimate]:
+    """Over the finished cells; a metric that is no number in some seed is left out there."""
+    values = defaultdict(list)
+    for cell in cells:
+        if cell.result:
+            for split, metrics in cell.result["metrics"].items():
+                for metric, value in metrics.items():
+                    if value is not None:
+                        kind = (cell.settings.dataset, cell.settings.d, cell.settings.method, split, metric)
+                        values[kind].append(value)
+    return {kind: Estimate.of(found) for kind, found in values.items()}
+
+
+@cache
+def paper_numbers() -> dict[Kind, float]:
+    with PAPER.open() as file:
+        rows = list(csv.DictReader(file))
+    return {
+        (row["dataset"], int(row["d"]), row["method"], row["split"], row["metric"]): float(row["value"]) for row in rows
+    }
+
+
+def headline(found: dict[Kind, Estimate]) -> str:
+    """The metric that a person looks at first, if it was measured."""
+    measured = {kind[4] for kind in found}
+    return next((metric for metric in HEADLINE if metric in measured), min(measured, default=""))
+
+
+def splits_of(found: dict[Kind, Estimate]) -> list[str]:
+    present = {kind[3] for kind in found}
+    return [split for split in ("train", "validation", "holdout", "holdout_perm") if split in present]
+
+
+def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the results: one row a data set, d and method, in the order of the grid."""
+    found = estimates(cells)
+    metric = headline(found)
+    splits = [split for split in splits_of(found) if split != "train"]
+    numbers = paper_numbers()
+    header = ["data set", "d", "method", "seeds"]
+    for split in splits:
+        header += [f"{split} {HEADLINE.get(metric, metric)}", "paper"]
+    rows = []
+    for dataset, d, method in dict.fromkeys((c.settings.dataset, c.settings.d, c.settings.method) for c in cells):
+        seeds = [
+            cell
+            for cell in cells
+            if (cell.settings.dataset, cell.settings.d, cell.settings.method) == (dataset, d, method)
+        ]
+        row = [dataset, str(d), method, f"{sum(cell.result is not None for cell in seeds)} of {len(seeds)}"]
+        for split in splits:
+            estimate = found.get((dataset, d, method, split, metric))
+            paper = numbers.get((dataset, d, method, split, metric))
+            row += [str(estimate) if estimate else "–", f"{paper:.3f}" if paper is not None else "–"]
+        rows.append(row)
+    return header, rows
+
+
+def other_recipe(cells: list[Cell]) -> str:
+    """How these cells differ from the recipe of the paper, whose numbers stand beside them; empty if they do not."""
+    sentences = []
+    for dataset in dict.fromkeys(cell.settings.dataset for cell in cells):
+        if dataset in RECIPES:
+            ours = defaultdict(set)
+            for cell in cells:
+                if cell.settings.dataset == dataset:
+                    for name, value, _ in describe(type(cell.settings), cell.settings):
+                        ours[name].add(str(value))
+            if found := other_settings(ours, dataset):
+                sentences.append(f"{dataset}, not as in the paper: {', '.join(found)}.")
+    return " ".join(sentences)
+
+
+def results_table(cells: list[Cell]) -> Table:
+    header, rows = table_rows(cells)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i in (0, 2) else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def write_results(cells: list[Cell], folder: Path) -> None:
+    """results.csv (every metric and split) and results.md (what the terminal shows)."""
+    found = estimates(cells)
+    numbers = paper_numbers()
+    with (folder / "results.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"])
+        for kind, estimate in sorted(found.items()):
+            paper: Any = numbers.get(kind, "")
+            writer.writerow(
+                [
+                    *kind,
+                    estimate.mean,
+                    estimate.half_width if estimate.half_width is not None else "",
+                    estimate.seeds,
+                    paper,
+                ]
+            )
+    header, rows = table_rows(cells)
+    lines = ["| " + " | ".join(map(escape, cells_)) + " |" for cells_ in (header, ["---"] * len(header), *rows)]
+    (folder / "results.md").write_text("\n".join([*lines, "", other_recipe(cells)]).rstrip() + "\n")

@@ -1,0 +1,95 @@
+"""Run one cell and record it: what `permlab train` and every cell of a sweep do."""
+
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from permlab.datasets.cache import locked
+from permlab.datasets.store import GraphStore
+from permlab.platform.errors import RunError, RunStopped, StopNow
+from permlab.platform.files.whole_file import disk_error
+from permlab.platform.run.numerics import Numerics
+from permlab.platform.run.record import Record, summary
+from permlab.platform.run.signals import stop_on_signal
+from permlab.platform.run.stored_result import FAILED, KILLED
+from permlab.platform.run.training import Training
+from permlab.platform.settings.run import RunSettings
+
+
+def run_cell(
+    settings: RunSettings,
+    *,
+    fresh: bool = False,
+    callbacks: Iterable[pl.Callback] = (),
+    on_start: Callable[[Path], None] = lambda folder: None,
+    on_known: Callable[[Path], None] = lambda folder: None,
+    on_wait: Callable[[Path], None] = lambda folder: None,
+    on_epoch: Callable[[list[dict[str, float]]], None] = lambda history: None,
+) -> dict[str, Any]:
+    """Run the cell, or give its stored result; returns the document of result.json.
+
+    One process at a time works on a cell. What ends a run before its time is recorded, and raised.
+    """
+    store = GraphStore.open(settings.dataset, build_missing=True)
+    if settings.temporary:
+        return summary(Training.prepare(settings, store).run(callbacks=callbacks)) | {"parameters": 0}
+    record = Record(settings, store.manifest)
+    try:
+        record.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"runs={settings.runs} cannot hold runs: {error.strerror}") from None
+    lock = record.folder / ".lock"
+    with locked(lock, lambda: on_wait(record.folder)):
+        if fresh:
+            record.forget()
+        result = record.finished
+        if result:
+            on_known(record.folder)
+        else:
+            result = _run_recorded(record, store, callbacks, on_start, on_epoch)
+        lock.unlink(missing_ok=True)  # while it is held: whoever waits for it looks again
+        return result
+
+
+def _run_recorded(
+    record: Record,
+    store: GraphStore,
+    callbacks: Iterable[pl.Callback],
+    on_start: Callable[[Path], None],
+    on_epoch: Callable[[list[dict[str, float]]], None],
+) -> dict[str, Any]:
+    name = record.settings.name
+
+    def before_training(engine: dict[str, str], numerics: list[Numerics]) -> None:
+        record.engine(engine, numerics)
+        on_start(record.folder)
+
+    def after_epoch(history: list[dict[str, float]]) -> None:
+        record.epochs(history)
+        on_epoch(history)
+
+    try:
+        record.start()
+        training = Training.prepare(record.settings, store)
+        with stop_on_signal() as stop_signal:
+            result = training.run(
+                callbacks=callbacks, on_start=before_training, on_epoch=after_epoch, stop_signal=stop_signal
+            )
+        return record.finish(training, result)
+    except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
+        with suppress(OSError):  # a full disk must not hide why the run ended
+            record.end(KILLED, str(stopped) or "interrupted")
+        raise
+    except Exception as error:
+        reason = disk_error(error, record.folder) if isinstance(error, OSError) else str(error)
+        with suppress(OSError):
+            record.end(FAILED, reason, traceback.format_exc())
+        if isinstance(error, OSError):
+            raise RunError(f"{name}: {reason}; fix it and give the same command again") from None
+        if isinstance(error, RunError):
+            raise RunError(f"{name}: {reason}") from None
+        raise

@@ -1,0 +1,154 @@
+"""Keeps a run's state while Lightning trains: history, checkpoints, early stopping, the answer to a signal."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.run.checkpoint import RunState, save_state
+from permlab.platform.settings.run import TrainSettings
+from permlab.tasks.task import LOSS, GraphTask
+
+OnEpoch = Callable[[list[dict[str, float]]], None]
+
+
+class Keeper(pl.Callback):
+    """An epoch is closed (saved, and passed to `on_epoch`) when the next one starts or training ends, not before:
+    Lightning moves the learning rate after its callbacks have seen the epoch's end, and the checkpoint must hold it.
+    """
+
+    engine_safe = True  # it needs to know the last step that was taken, not every one
+
+    def __init__(
+        self,
+        state: RunState,
+        path: Path | None,
+        train: TrainSettings,
+        on_epoch: OnEpoch,
+        stop_signal: Callable[[], int],
+    ) -> None:
+        self.state, self.path, self.train, self.on_epoch, self.stop_signal = state, path, train, on_epoch, stop_signal
+        self.started = time.perf_counter()
+        self.next_batch = 0  # of this epoch
+        self.open_epoch = False  # its end was seen, and it is not closed yet
+
+    @property
+    def over(self) -> bool:
+        """There is nothing left to train."""
+        return self.state.epoch >= self.train.epochs or self.out_of_patience
+
+    @property
+    def out_of_patience(self) -> bool:
+        return self.train.patience is not None and self.state.waited >= self.train.patience
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        state = self.state
+        self.started = time.perf_counter() - state.seconds
+        if state.optimizer:
+            trainer.optimizers[0].load_state_dict(state.optimizer)
+            for config in trainer.lr_scheduler_configs:
+                config.scheduler.load_state_dict(state.scheduler)
+            trainer.precision_plugin.load_state_dict(state.scaler)
+            _task(trainer).resume_loss(state.loss_sum, state.loss_count)
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._close(trainer)
+        task = _task(trainer)
+        task.measured, task.outputs = {}, {}
+        self.next_batch = self.state.batch  # where the epoch is resumed
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if self.stop_signal():  # now that all callbacks have seen the end of the batch before
+            self.state.batch = self.next_batch
+            self._save(trainer)
+            self._stop()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self.next_batch = max(self.next_batch, batch.step + 1)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        task, state, epoch = _task(trainer), self.state, trainer.current_epoch + 1
+        self.check(task, epoch)
+        state.history.append({"epoch": epoch, LOSS: task.running_loss})
+        state.epoch, state.batch = epoch, 0
+        if task.measured:
+            self.evaluated(task)
+        trainer.should_stop |= self.out_of_patience
+        state.seconds = time.perf_counter() - self.started
+        self.open_epoch = True
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._close(trainer, last=True)
+
+    def evaluated(self, task: GraphTask) -> None:
+        """Take the numbers of the last epoch into the history, and judge its weights."""
+        state, objective = self.state, task.objective
+        state.history[-1] |= flat(task.measured)
+        if self.train.patience is None:
+            return
+        score = task.measured["validation"][objective.headline]
+        best = state.best_score
+        if not math.isnan(score) and (best is None or (score > best if objective.higher_is_better else score < best)):
+            state.best_score, state.best_epoch, state.waited = score, state.epoch, 0
+            state.best_weights = {name: weight.cpu().clone() for name, weight in task.model.state_dict().items()}
+        else:
+            state.waited += 1
+
+    def check(self, task: GraphTask, epoch: int) -> None:
+        """A loss that is NaN or infinite, in training or evaluation, ends the run."""
+        losses = {"loss": task.running_loss} | {f"{split} loss": part["loss"] for split, part in task.measured.items()}
+        for name, loss in losses.items():
+            if not math.isfinite(loss):
+                kept = self.path and self.path.exists()
+                good = f"the last good checkpoint is {self.path}" if kept else "there is no checkpoint before it"
+                raise RunError(f"the {name} is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
+
+    def _close(self, trainer: pl.Trainer, last: bool = False) -> None:
+        if not self.open_epoch:
+            return
+        self.open_epoch = False
+        stopped = self.stop_signal()
+        if last or stopped or self.state.epoch % self.train.checkpoint_every == 0:
+            self._save(trainer)
+        if not last or _task(trainer).outputs:  # else the last epoch is passed on once, when it is measured
+            self.on_epoch(self.state.history)
+        if stopped:
+            self._stop()
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        task, state = _task(trainer), self.state
+        if self.path is None or not all(bool(weight.isfinite().all()) for weight in task.parameters()):
+            return  # weights that are NaN are no good checkpoint; the next loss will say so
+        state.seconds = time.perf_counter() - self.started
+        state.model = task.model.state_dict()
+        state.optimizer = trainer.optimizers[0].state_dict()
+        for config in trainer.lr_scheduler_configs:
+            state.scheduler = config.scheduler.state_dict()
+        state.scaler = trainer.precision_plugin.state_dict()
+        state.loss_sum, state.loss_count = task.loss_so_far()
+        save_state(state, self.path)
+
+    def _stop(self) -> None:
+        where = f"epoch {self.state.epoch + 1}, batch {self.state.batch + 1}"
+        kept = self.path is not None and self.path.exists()
+        then = f"the same command resumes from {self.path}" if kept else "nothing of it was saved"
+        raise RunStopped(f"stopped before {where}; {then}", self.stop_signal())
+
+
+def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:
+    """{split: {metric: v}} → {"split/metric": v}."""
+    return {f"{split}/{metric}": value for split, part in measured.items() for metric, value in part.items()}
+
+
+def _task(trainer: pl.Trainer) -> GraphTask:
+    task = trainer.lightning_module
+    assert isinstance(task, GraphTask)
+    return task

@@ -1,0 +1,68 @@
+"""What is measured epoch by epoch: history.jsonl of a run, and the histories of all cells of a sweep in one table."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from permlab.datasets.seal import sealed
+from permlab.platform.errors import DamagedFile
+from permlab.platform.files.json_files import parse_sealed, without_nan
+
+FILE_NAME = "history.jsonl"
+
+
+def history_line(entry: dict[str, Any]) -> str:
+    """One epoch as it is written, with a seal of its own: the file is read while it grows."""
+    return json.dumps(sealed(without_nan(entry))) + "\n"
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The entries of history.jsonl, the last of each epoch, less a line that is being written.
+
+    DamagedFile if a line is not what was written; only a run's result knows whether whole lines are missing.
+    """
+    path = folder / FILE_NAME
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise DamagedFile(path, f"it cannot be read ({type(error).__name__})") from None
+    entries = [parse_sealed(line, path) for line in lines]
+    for line, entry in enumerate(entries, 1):
+        if not isinstance(entry.get("epoch"), int) or not all(_is_measured(value) for value in entry.values()):
+            raise DamagedFile(path, f"line {line} is not an epoch and its metrics")
+    return list({entry["epoch"]: entry for entry in entries}.values())
+
+
+def _is_measured(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
+def gather(folders: Iterable[Path], path: Path) -> None:
+    """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), epoch, split/metric.
+
+    A cell whose history is damaged is left out: it is to be run again.
+    """
+    rows = [{"key": folder.name} | entry for folder in folders for entry in evaluated(whole_history(folder))]
+    names = ["epoch", *sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss"})]
+    columns = {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
+    keys = pa.array([row["key"] for row in rows], pa.string()).dictionary_encode()
+    pa.parquet.write_table(pa.table({"key": keys} | columns), path)
+
+
+def whole_history(folder: Path) -> list[dict[str, Any]]:
+    """As read_history, but nothing of one that is damaged."""
+    try:
+        return read_history(folder)
+    except DamagedFile:
+        return []
+
+
+def evaluated(history: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The epochs after which the splits were measured."""
+    return [entry for entry in history if set(entry) - {"epoch", "train/running_loss"}]

@@ -1,0 +1,52 @@
+"""What a result depends on beside its key, by rounding only, if the code is the same: equal numerics, equal bits."""
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from permlab.platform.run.code_digest import code_digest
+
+Numerics = dict[str, Any]
+
+
+def device_of(accelerator: str) -> str:
+    """cpu, cuda or mps, for the setting `accelerator`."""
+    if accelerator != "auto":
+        return accelerator
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def cpu_name() -> str:
+    """The model: libraries choose their kernels by it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def numerics_now(engine: str, accelerator: str) -> Numerics:
+    """Those of a run in this process, as its threads are set now.
+
+    numba and the BLAS count with the fast engine only: the compiled kernels of single operators give the bits of their
+    plain definitions for finite values.
+    """
+    device = device_of(accelerator)
+    return {
+        "code": code_digest(),
+        "engine": engine,
+        "cpu": f"{cpu_name()}, {torch.backends.cpu.get_cpu_capability()}",
+        "threads": torch.get_num_threads(),
+        "device": f"cuda ({torch.cuda.get_device_name(0)})" if device == "cuda" else device,
+        "torch": str(torch.__version__),
+        "numba": version("numba") if engine == "fast" else None,
+        "blas": f"scipy {version('scipy')}, numpy {version('numpy')}" if engine == "fast" else None,  # of its products
+    }
+
+
+def differences(before: Numerics, now: Numerics) -> str:
+    """`threads 1 → 2, engine fast → plain`; empty if they are equal."""
+    names = [name for name in before | now if before.get(name) != now.get(name)]
+    return ", ".join(f"{name} {before.get(name)} → {now.get(name)}" for name in names)

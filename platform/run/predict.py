@@ -1,0 +1,96 @@
+"""The weights of a finished run, used again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from permlab.datasets.splits import Split
+from permlab.datasets.store import GraphStore
+from permlab.platform.errors import RunError
+from permlab.platform.files.json_files import load_json
+from permlab.platform.run.engine_choice import register_kernels
+from permlab.platform.run.process_settings import process_for_runs
+from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
+from permlab.platform.run.training import build_model, make_trainer
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import read_settings
+from permlab.tasks.data import GraphData
+from permlab.tasks.model import GraphModel
+from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.task import GraphTask
+
+FIRST_VERSION = 7  # of results, whose weights this model takes
+
+
+@dataclass
+class FinishedRun:
+    """Settings, model and what the model was trained for, read from a folder with a run's artifacts."""
+
+    settings: RunSettings
+    model: GraphModel
+    facts: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> "FinishedRun":
+        run, result = load_json(folder / "run.json"), read_finished(folder)
+        weights = folder / WEIGHTS
+        if run is None or result is None or not weights.exists():
+            raise RunError(f"{folder} holds no finished run")
+        check_files(folder, result)
+        if run.get("version", 0) < FIRST_VERSION:
+            raise RunError(f"the weights in {folder} are of an older version of PermLab; train this run again")
+        settings = _settings(run, folder)
+        model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
+        try:
+            model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+        except Exception as error:  # torch.load raises many kinds for a damaged file
+            raise RunError(f"{weights} cannot be read ({type(error).__name__})") from None
+        return cls(settings, model, run["model"])
+
+    def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
+        """The data set, a prediction for every graph in its order, and the metrics over all of it."""
+        store = GraphStore.open(dataset, build_missing=True)
+        manifest, facts = store.manifest, self.facts
+        if manifest.feature_names != facts["feature_names"]:
+            theirs, ours = (", ".join(names[:4]) for names in (manifest.feature_names, facts["feature_names"]))
+            raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
+        if manifest.task != facts["task"]:
+            raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts['task']}")
+        limit: int | None = getattr(self.model.readout, "max_nodes", None)
+        if limit is not None and manifest.max_nodes > limit:
+            raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")
+        task = GraphTask(self.model, OBJECTIVES[facts["task"]](), ("train",))
+        everything = torch.arange(len(store)).numpy()
+        data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
+        train = self.settings.train.model_copy(update={"precision": 32})  # evaluation has its own, on any machine
+        anywhere = self.settings.model_copy(update={"accelerator": "auto", "train": train})
+        with process_for_runs(self.settings.threads):
+            register_kernels()
+            make_trainer(anywhere, []).validate(task, datamodule=data, verbose=False)
+        return store, task.outputs["train"], task.measured["train"]
+
+
+def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
+    if "settings" not in run:
+        return read_settings(RunSettings, [str(folder / "config.yaml")])  # where versions before this one kept them
+    try:
+        return RunSettings.model_validate(run["settings"])
+    except ValidationError:
+        raise RunError(f"the settings in {folder / 'run.json'} are of another version of PermLab") from None
+
+
+def locate(run: str, runs: Path) -> Path:
+    """A run's folder: a path, a cell key (or its beginning) in the runs folder, or an MLflow run id."""
+    if (Path(run) / "run.json").exists():
+        return Path(run)
+    found = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
+    if len(found) == 1:
+        return found[0].parent
+    if len(found) > 1:
+        raise RunError(f"{run} is the beginning of {len(found)} runs; give more of the key")
+    from permlab.platform.tracking.read import download_artifacts
+
+    return download_artifacts(run, runs)

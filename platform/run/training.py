@@ -1,0 +1,259 @@
+"""One cell: settings → fit → result. Plain Python and Lightning; a debugger steps into it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.profilers import SimpleProfiler
+
+from permlab.datasets.randomness import derive_seed
+from permlab.datasets.store import GraphStore
+from permlab.platform.display.console import err
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
+from permlab.platform.run.checkpoint import RunState, load_state
+from permlab.platform.run.checkpointing import Keeper, OnEpoch
+from permlab.platform.run.engine_choice import choose_engine
+from permlab.platform.run.lightning_internals import SignalProofTrainer, set_counters
+from permlab.platform.run.numerics import Numerics, device_of, differences, numerics_now
+from permlab.platform.run.process_settings import process_for_runs
+from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
+from permlab.readouts.catalogue import build as build_readout
+from permlab.tasks.data import GraphData
+from permlab.tasks.gcn import GCN
+from permlab.tasks.model import GraphModel, Head
+from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.task import LOSS, GraphTask, Recipe
+
+OnStart = Callable[[dict[str, str], list[Numerics]], None]
+_WEIGHTS, _READOUT = 1, 2  # what a seed is drawn for, as entropy
+PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}  # Lightning's names; the mixed ones are the same
+
+
+@dataclass
+class Result:
+    """What a finished cell leaves."""
+
+    dataset: str
+    method: str
+    d: int
+    seed: int
+    epochs: int
+    key: str
+    seconds: float
+    metrics: dict[str, dict[str, float]]
+    engine: dict[str, str] = field(default_factory=dict)  # name, and the reason why it is not the fast one
+    numerics: list[Numerics] = field(default_factory=list)  # all that took part: several after a mixed resume
+    best_epoch: int | None = None  # whose weights these are, where `train.patience` is set
+    parameters: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    outputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Training:
+    """A cell ready to run: `Training.prepare(settings)`, then `training.run()`."""
+
+    settings: RunSettings
+    store: GraphStore
+    data: GraphData
+    task: GraphTask
+    key: str
+
+    @classmethod
+    def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
+        store = store or GraphStore.open(settings.dataset, build_missing=True)
+        manifest = store.manifest
+        if manifest.task == "classification" and manifest.classes != 2:
+            raise RunError(f"{settings.dataset} has {manifest.classes} classes; only two-class data sets are supported")
+        held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
+        split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
+        for part in settings.splits:
+            if not len(getattr(split, part.removesuffix("_perm"))):
+                raise ConfigError(f"the {part} part is empty; set data.{part} to at least 1")
+        store.graph_id, store.y  # noqa: B018  map them now: a cache removed while training must not matter
+        data = GraphData(
+            store,
+            split,
+            settings.splits,
+            settings.seed,
+            settings.train.batch_size,
+            settings.permutations,
+            settings.train.fresh_permutations,
+            bool(settings.train.overfit_batches),
+        )
+        model = build_model(settings, len(manifest.feature_names), manifest.max_nodes)
+        task = GraphTask(model, OBJECTIVES[manifest.task](), settings.splits, recipe_of(settings))
+        return cls(settings, store, data, task, cell_key(settings, manifest.digest))
+
+    @property
+    def folder(self) -> Path:
+        """Where the run keeps its checkpoint and what it leaves."""
+        return cell_folder(self.settings, self.key)
+
+    def run(
+        self,
+        *,
+        callbacks: Iterable[pl.Callback] = (),
+        on_start: OnStart = lambda engine, numerics: None,
+        on_epoch: OnEpoch = lambda history: None,
+        stop_signal: Callable[[], int] = lambda: 0,
+    ) -> Result:
+        """Fit from the last checkpoint (or the start) to the end and evaluate; the process is left as it was found.
+
+        `on_start` gets engine and numerics, `on_epoch` the history after every epoch; `stop_signal` is asked between
+        steps and ends the run with a checkpoint when it is not 0.
+        """
+        with process_for_runs(self.settings.threads):
+            return self._run(list(callbacks), on_start, on_epoch, stop_signal)
+
+    def _run(
+        self,
+        callbacks: list[pl.Callback],
+        on_start: OnStart,
+        on_epoch: OnEpoch,
+        stop_signal: Callable[[], int],
+    ) -> Result:
+        settings, data, train = self.settings, self.data, self.settings.train
+        checkpoint = None if settings.temporary else self.folder / CHECKPOINT
+        state = load_state(checkpoint, self.key) if checkpoint else RunState(self.key)
+        keeper = Keeper(state, checkpoint, train, on_epoch, stop_signal)
+        profiler = SimpleProfiler() if train.profile else None
+        trainer = make_trainer(settings, [keeper, *callbacks], profiler)
+        engine = choose_engine(settings, self.task, data, trainer.callbacks)  # type: ignore[attr-defined]
+        try:
+            if state.model:  # after the choice, which is then the same at every start
+                self.task.model.load_state_dict(state.model)
+            _take_part(state, numerics_now(engine.name, settings.accelerator), settings.name)
+            on_start(engine.facts, state.numerics)
+            self._fit(trainer, engine.task, keeper)
+        finally:
+            engine.release()
+        self.task.measured, self.task.outputs = engine.task.measured, engine.task.outputs
+        if profiler:
+            err.print(profiler.summary(), markup=False)
+        return Result(
+            settings.dataset,
+            settings.method,
+            settings.d,
+            settings.seed,
+            len(state.history),
+            self.key,
+            state.seconds,
+            self.task.measured,
+            engine.facts,
+            state.numerics,
+            state.best_epoch,
+            sum(parameter.numel() for parameter in self.task.parameters()),
+            state.history,
+            self.task.outputs,
+            self.task.model.state_dict(),
+        )
+
+    def _fit(self, trainer: pl.Trainer, task: GraphTask, keeper: Keeper) -> None:
+        """Train what is left to train, and evaluate the weights that the run ends with."""
+        state = keeper.state
+        if not keeper.over:
+            resume(trainer, self.data, state)
+            trainer.fit(task, datamodule=self.data)
+        if not task.outputs:  # the last epoch was not one of those that are evaluated, or the run ended before this
+            self._evaluate(trainer, task, state.epoch)
+            keeper.check(task, state.epoch)
+            keeper.evaluated(task)
+            keeper.on_epoch(state.history)
+        if state.best_epoch is not None and state.best_epoch != state.epoch:
+            task.model.load_state_dict(state.best_weights)
+            self._evaluate(trainer, task, state.best_epoch)
+
+    def _evaluate(self, trainer: pl.Trainer, task: GraphTask, epoch: int) -> None:
+        """Measure the weights as they are, with the permutations of the end of this epoch."""
+        self.data.last_epoch = epoch - 1
+        trainer.validate(task, datamodule=self.data, verbose=False)
+
+
+def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> GraphModel:
+    """Γ, φ, ζ with weights drawn from the seed, whatever the global random state is."""
+    model = settings.model
+    if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
+        raise ConfigError(
+            f"readout.{min(reserved)} is set by the run itself; choose another option of {settings.method}"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(settings.seed, _WEIGHTS))
+        gcn = GCN(
+            in_channels, model.hidden, settings.d, model.layers, model.activation, model.last_activation, model.dropout
+        )
+        readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
+        readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
+        settings.check_weights(in_channels, readout.out_channels)
+        head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout)
+    dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
+    return GraphModel(gcn, readout, head).to(dtype)
+
+
+def recipe_of(settings: RunSettings) -> Recipe:
+    """How the weights are moved. The holdout has no say in it."""
+    train, validated = settings.train, bool(settings.data.validation)
+    return Recipe(
+        train.optimizer,
+        train.learning_rate,
+        train.weight_decay,
+        train.scheduler,
+        train.epochs,
+        monitor="validation/loss" if validated else LOSS,
+        monitor_every=train.eval_every if validated else 1,
+        noise_seed=settings.seed,
+    )
+
+
+def resume(trainer: pl.Trainer, data: GraphData, state: RunState) -> None:
+    """Let Lightning count from where the run stands: epochs, batches of this epoch, optimiser steps."""
+    data.resume_at, data.last_epoch = (state.epoch, state.batch), None
+    loader: Any = data.train_dataloader()
+    set_counters(trainer, state.epoch, loader.left_out, state.epoch * data.train_steps + state.batch)
+
+
+def _take_part(state: RunState, numerics: Numerics, name: str) -> None:
+    """Note the numerics of this process; a run that has had others is mixed, and says so."""
+    if state.numerics and (changed := differences(state.numerics[-1], numerics)):
+        same_code = state.numerics[-1].get("code") == numerics["code"]
+        outcome = "its numbers will be right, but not to the last bit" if same_code else "part of it is by other code"
+        err.print(f"{name} resumes under other numerics ({changed}): {outcome}", markup=False)
+    state.numerics = [*(other for other in state.numerics if other != numerics), numerics]
+
+
+def make_trainer(
+    settings: RunSettings, callbacks: list[pl.Callback], profiler: SimpleProfiler | None = None
+) -> pl.Trainer:
+    train, device = settings.train, device_of(settings.accelerator)
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(settings.accelerator, True):
+        found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
+        raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
+    if train.precision == "16-mixed" and device == "cpu":
+        raise ConfigError("train.precision=16-mixed needs a GPU; choose 32, 64 or bf16-mixed")
+    return SignalProofTrainer(
+        accelerator="gpu" if settings.accelerator == "cuda" else settings.accelerator,
+        devices=1,
+        precision=PRECISION.get(train.precision, train.precision),
+        max_epochs=train.epochs,
+        check_val_every_n_epoch=train.eval_every,
+        gradient_clip_val=train.gradient_clip,
+        num_sanity_val_steps=0,
+        deterministic=True,
+        fast_dev_run=train.fast_dev_run,
+        overfit_batches=train.overfit_batches,
+        profiler=profiler,
+        callbacks=callbacks,
+        logger=False,
+        enable_checkpointing=any(isinstance(callback, pl.callbacks.Checkpoint) for callback in callbacks),
+        enable_progress_bar=any(isinstance(callback, pl.callbacks.ProgressBar) for callback in callbacks),
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        plugins=[LightningEnvironment()],  # one process per run, also inside a Slurm allocation
+    )

@@ -1,0 +1,196 @@
+"""The settings of one cell (dataset, method, d, seed): declared once, checked together, hashed into its key."""
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from permlab.platform.errors import SettingError
+from permlab.platform.settings.kinds import DatasetName, Folder, FolderName, OrNone
+from permlab.readouts.names import check_name
+
+RESULT_VERSION = 7  # raise it when a change of the code changes numbers
+LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
+MOST_WEIGHTS = 100_000_000  # of a layer or all layers together: 1.6 GB with gradients and Adam's moments
+Activation = Literal["relu", "tanh", "elu", "none"]
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _a_number_is_not_a_truth(cls, value: Any, field: ValidationInfo) -> Any:
+        """Python takes True for 1, and whole numbers of any length."""
+        values = value if isinstance(value, list) else [value]
+        if cls.model_fields[field.field_name or ""].annotation is not bool:
+            if any(isinstance(number, bool) for number in values):
+                raise ValueError("true and false do not fit here")
+            if any(isinstance(number, int) and abs(number) > LARGEST for number in values):
+                raise ValueError(f"a whole number is at most {LARGEST}")
+        return value
+
+
+class ModelSettings(Settings):
+    layers: int = Field(3, ge=1, le=1000, description="GCN layers of Γ")
+    hidden: int = Field(50, ge=1, le=10_000, description="units of Γ's inner layers")
+    activation: Activation = Field("relu", description="σ between the layers of Γ and of ζ")
+    last_activation: Activation = Field("none", description="σ after Γ's last layer (the paper: relu; d = 1 dies)")
+    head_layers: int = Field(3, ge=1, le=1000, description="dense layers of ζ before the output")
+    head_hidden: int = Field(150, ge=1, le=10_000, description="units of ζ's layers")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
+
+
+class TrainSettings(Settings):
+    epochs: int = Field(300, ge=1, description="passes over the training set")
+    batch_size: int = Field(128, ge=1, description="graphs per step")
+    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="optimiser")
+    learning_rate: float = Field(1e-3, gt=0, description="step size")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty (adamw: decoupled)")
+    scheduler: Literal["none", "cosine", "plateau"] = Field(
+        "none", description="step size: cosine (to 0), plateau (a tenth when the validation, else training loss stalls)"
+    )
+    gradient_clip: Annotated[float | None, OrNone] = Field(
+        None, gt=0, description="largest norm of the gradient; a longer one is scaled down to it"
+    )
+    precision: Literal[32, 64, "bf16-mixed", "16-mixed"] = Field(
+        32, description="of training: 32 or 64 bits, or mixed (16-mixed: on a GPU only); evaluation has 64"
+    )
+    patience: Annotated[int | None, OrNone] = Field(
+        None,
+        ge=1,
+        description="stop after so many evaluations without a better validation metric, and take the best weights",
+    )
+    engine: Literal["auto", "plain", "fast"] = Field(
+        "auto", description="who takes the training steps: the compiled engine (fast) or the definition (plain)"
+    )
+    eval_every: int = Field(5, ge=1, description="epochs between evaluations; the last epoch is always evaluated")
+    permutations: Annotated[int | None, OrNone] = Field(
+        None, ge=0, le=100, description="permuted copies of every training graph (default: 4 for augment, else 0)"
+    )
+    fresh_permutations: bool = Field(False, description="draw those copies anew each epoch")
+    overfit_batches: int = Field(0, ge=0, description="Lightning: train on the same few batches again and again")
+    fast_dev_run: bool = Field(False, description="Lightning: one batch of everything")
+    checkpoint_every: int = Field(10, ge=1, description="epochs between checkpoints")
+    profile: bool = Field(False, description="Lightning: print where the time went")
+
+
+class DataSettings(Settings):
+    holdout: Annotated[int | float | None, OrNone] = Field(
+        None, ge=0, description="graphs held out: count or fraction (default: the data set's own)"
+    )
+    validation: int | float = Field(0, ge=0, description="graphs cut from the training part: count or fraction")
+    split_seed: Annotated[int | None, OrNone] = Field(
+        None, ge=0, description="hold out the same graphs in every seed (default: the seed)"
+    )
+
+
+class RunSettings(Settings):
+    """One cell. What stands under `NOT_IN_KEY` changes its result by rounding at most."""
+
+    dataset: DatasetName = Field("proteins_full", description="name of the data set, see: permlab data list")
+    method: str = Field("sum", description="name of the readout, see: permlab readouts")
+    d: int = Field(10, ge=1, le=10_000, description="width of the node embeddings")
+    seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
+    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    data: DataSettings = DataSettings()
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
+    threads: Annotated[int | None, OrNone] = Field(
+        1, ge=1, le=1024, description="torch threads (none: as many as torch takes); the run's numerics record them"
+    )
+    runs: Folder = Field("runs", description="folder of checkpoints and results")
+    track: bool = Field(True, description="record the run in MLflow")
+    experiment: FolderName = Field("permlab", description="MLflow experiment")
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, method: str) -> str:
+        return check_name(method)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.train.fresh_permutations and not self.permutations:
+            raise ValueError("train.fresh_permutations needs train.permutations above 0")
+        if self.train.patience and not self.data.validation:
+            raise ValueError("train.patience needs a validation part that says when to stop: set data.validation")
+        if self.train.engine == "fast" and self.plain_only:
+            raise ValueError(f"train.engine=fast does not go with {self.plain_only}; choose auto or plain")
+        self.check_weights()
+        return self
+
+    def check_weights(self, in_channels: int = 1, out_channels: int = 1) -> None:
+        """Refuse a model that no machine holds: r → hidden → … → d, then m → head_hidden → … → 1."""
+        model = self.model
+        widths = [in_channels, *[model.hidden] * (model.layers - 1), self.d]
+        widths_after = [out_channels, *[model.head_hidden] * model.head_layers, 1]
+        weights = sum(a * b for layers in (widths, widths_after) for a, b in pairwise(layers))
+        if weights > MOST_WEIGHTS:
+            raise SettingError(
+                f"the model would have {weights:,} weights; the limit is {MOST_WEIGHTS:,}: make d, model.hidden, "
+                "model.head_hidden, model.layers or model.head_layers smaller"
+            )
+
+    @property
+    def plain_only(self) -> str:
+        """The setting that only the plain path serves; empty if there is none."""
+        train = self.train
+        asked = {
+            f"train.precision={train.precision}": train.precision != 32,
+            f"train.gradient_clip={train.gradient_clip}": train.gradient_clip is not None,
+            f"train.scheduler={train.scheduler}": train.scheduler != "none",
+            "train.fast_dev_run": train.fast_dev_run,
+            f"train.overfit_batches={train.overfit_batches}": train.overfit_batches > 0,
+            "train.profile": train.profile,
+        }
+        return next((setting for setting, given in asked.items() if given), "")
+
+    @property
+    def permutations(self) -> int:
+        """Permuted copies of every training graph."""
+        default = 4 if self.method == "augment" else 0
+        return default if self.train.permutations is None else self.train.permutations
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What is measured. While a validation part is cut off, the holdout is not looked at."""
+        return ("train", "validation") if self.data.validation else ("train", "holdout", "holdout_perm")
+
+    @property
+    def temporary(self) -> bool:
+        """A run of Lightning's debugging switches: nothing of it is kept."""
+        return self.train.fast_dev_run or bool(self.train.overfit_batches)
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-d{self.d}-s{self.seed}"
+
+
+NOT_IN_KEY = {
+    "dataset": True,  # its digest is in the key, however it is named
+    "accelerator": True,
+    "threads": True,
+    "runs": True,
+    "track": True,
+    "experiment": True,
+    "train": {"checkpoint_every", "profile", "engine"},
+}
+
+
+def cell_key(settings: RunSettings, dataset_digest: str) -> str:
+    """Hash of everything that can change the result by more than rounding: equal key and equal numerics, equal bits."""
+    fields = settings.model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    fields["train"]["permutations"] = settings.permutations
+    if settings.data.split_seed is None:
+        del fields["data"]["split_seed"]
+    text = json.dumps([RESULT_VERSION, dataset_digest, fields], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def cell_folder(settings: RunSettings, key: str) -> Path:
+    """Where a cell keeps its checkpoint and what it leaves."""
+    return Path(settings.runs) / "cells" / key

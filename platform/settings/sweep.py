@@ -1,0 +1,94 @@
+"""A sweep: a run's settings in which dataset, method, d and seed may be lists."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from permlab.platform.settings.kinds import DatasetName, Folder, FolderName
+from permlab.platform.settings.run import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.tuning.choice import Choice, Kind
+from permlab.platform.tuning.settings import TuneSettings
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+class ResourceSettings(Settings):
+    cpus: float = Field(
+        1, gt=0, le=1024, description="CPUs per cell; torch gets as many threads, which the numerics record"
+    )
+    gpus: float = Field(0, ge=0, le=1024, description="GPUs per cell; 1/k lets k cells share one")
+
+    @field_validator("gpus")
+    @classmethod
+    def _whole_or_share(cls, gpus: float) -> float:
+        if gpus > 1 and gpus != int(gpus):
+            raise ValueError("a cell takes a share of one GPU (0.5, 0.25, …) or a whole number of them")
+        return gpus
+
+
+class SweepSettings(Settings):
+    """Every combination of dataset × method × d × seed is a cell."""
+
+    name: FolderName = Field("sweep", description="name, and MLflow experiment")
+    dataset: Annotated[list[DatasetName], BeforeValidator(_as_list)] = Field(["proteins_full"], description="data sets")
+    method: Annotated[list[str], BeforeValidator(_as_list)] = Field(["sum"], description="readouts")
+    d: Annotated[list[int], BeforeValidator(_as_list)] = Field([10], description="widths of the node embeddings")
+    seed: Annotated[list[int], BeforeValidator(_as_list)] = Field([0], description="seeds")
+    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout")
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+    data: DataSettings = DataSettings()
+    resources: ResourceSettings = ResourceSettings()
+    max_failed: int = Field(10, ge=0, description="failed cells after which the sweep gives up")
+    retries: int = Field(
+        20, ge=0, le=1_000_000, description="times a cell is started again when its worker or node dies"
+    )
+    accelerator: str = Field("auto", description="where cells run: auto, cpu, cuda, mps")
+    runs: Folder = Field("runs", description="folder of checkpoints and results")
+    track: bool = Field(True, description="record the sweep in MLflow")
+    tune: TuneSettings | None = Field(None, description="tune every (dataset, method, d) first, see: permlab tune")
+    tuned: Annotated[list[str], BeforeValidator(_as_list)] = Field([], description="tunings whose best settings to use")
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> "SweepSettings":
+        for axis in ("dataset", "method", "d", "seed"):
+            if not getattr(self, axis):
+                raise ValueError(f"the grid is empty: {axis} has no values")
+        if self.tune and self.tuned:
+            raise ValueError("give tuned= (settings that were tuned before) or tune (tune them now), not both")
+        self.cells()  # every cell is checked before any is run
+        return self
+
+    def cells(self, choices: Mapping[Kind, Choice] | None = None) -> list[RunSettings]:
+        """The cells, in the order dataset, method, d, seed, with the tuned settings if there are any.
+
+        Repeated values count once.
+        """
+        axes = [_distinct(axis) for axis in (self.dataset, self.method, self.d, self.seed)]
+        cells = [
+            RunSettings(
+                dataset=dataset,
+                method=method,
+                d=d,
+                seed=seed,
+                readout=self.readout,
+                model=self.model,
+                train=self.train,
+                data=self.data,
+                accelerator=self.accelerator,
+                threads=max(1, int(self.resources.cpus)),
+                runs=self.runs,
+                track=self.track,
+                experiment=self.name,
+            )
+            for dataset, method, d, seed in product(*axes)
+        ]
+        return [choices[cell.dataset, cell.method, cell.d].apply(cell) for cell in cells] if choices else cells

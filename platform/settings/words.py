@@ -1,0 +1,151 @@
+"""From words to settings: recipes, YAML files and `key=value`, later ones over earlier ones."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from permlab.platform.errors import ConfigError
+from permlab.platform.settings.yaml_text import check_size, load_yaml
+
+Model = TypeVar("Model", bound=BaseModel)
+RECIPES = Path(__file__).parent / "recipes"
+
+
+def recipes() -> list[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
+
+
+def read_settings(model: type[Model], words: Sequence[str]) -> Model:
+    """`words` are recipe names, YAML files and key=value pairs."""
+    tree: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if equals and not _is_file(word):
+            _set(tree, key, _value(model, key, text))
+        else:
+            _merge(tree, _read_file(word))
+    return check(model, tree)
+
+
+def check(model: type[Model], tree: dict[str, Any]) -> Model:
+    """Validate; all problems in one line, each with the valid choices."""
+    try:
+        check_size(tree)
+        return model.model_validate(tree)
+    except ValidationError as error:
+        problems = dict.fromkeys(_say(model, problem) for problem in error.errors())
+        raise ConfigError("; ".join(problems)) from None
+    except ValueError as error:
+        raise ConfigError(f"the call {error}") from None
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except OSError:  # too long for a file's name
+        return False
+
+
+def _read_file(word: str) -> dict[str, Any]:
+    if _is_file(word):
+        path = Path(word)
+    elif word in recipes():
+        path = RECIPES / f"{word}.yaml"
+    else:
+        choices = f"neither key=value, nor a YAML file, nor a recipe ({', '.join(recipes())})"
+        raise ConfigError(f"{_short(word)!r} is {choices}")
+    try:
+        tree = load_yaml(path.read_text(encoding="utf-8")) or {}
+    except UnicodeDecodeError:
+        raise ConfigError(f"{word} is not UTF-8 text") from None
+    except ValueError as error:
+        raise ConfigError(f"{word} {error}") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{word} must hold settings (key: value), not a {type(tree).__name__}")
+    return tree
+
+
+def _value(model: type[BaseModel], key: str, text: str) -> Any:
+    """The text as YAML reads it; where the setting is a word, or it is not YAML, the text itself."""
+    field = _field(model, key.split("."))
+    if field is not None and field.annotation is str:
+        return text
+    try:
+        return load_yaml(text)
+    except ValueError:
+        return text
+
+
+def _set(tree: dict[str, Any], key: str, value: Any) -> None:
+    *groups, last = key.split(".")
+    for group in groups:
+        tree = tree.setdefault(group, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{key}: {group!r} is a value, not a group of settings")
+    tree[last] = value
+
+
+def _merge(tree: dict[str, Any], other: dict[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(tree.get(key), dict):
+            _merge(tree[key], value)
+        else:
+            tree[key] = value
+
+
+def _say(model: type[BaseModel], problem: Any) -> str:
+    path = [str(part) for part in problem["loc"]]
+    while path and problem["type"] != "extra_forbidden" and _field(model, path) is None:
+        path.pop()  # a place in a list, or a kind that the value could have been of
+    key = ".".join(path)
+    if problem["type"] == "extra_forbidden":
+        fields = list((_group(model, path[:-1]) or model).model_fields)
+        close = difflib.get_close_matches(path[-1], fields, n=1)
+        hint = f"did you mean {'.'.join([*path[:-1], close[0]])}? " if close else ""
+        return f"unknown setting {_short(key)}: {hint}choose from {', '.join(fields)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    if not key:
+        return message
+    given = problem["input"]
+    return f"{key}: {message}" if isinstance(given, dict) else f"{key}={_short(given)}: {message}"
+
+
+def _short(value: Any, most: int = 80) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _group(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
+    """The group of settings with this name, if there is one."""
+    for part in path:
+        if part not in model.model_fields:
+            return None
+        annotation = model.model_fields[part].annotation
+        kind = next(iter(get_args(annotation)), annotation)  # of `Group | None` the group
+        if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+            return None
+        model = kind
+    return model
+
+
+def _field(model: type[BaseModel], path: list[str]) -> FieldInfo | None:
+    """The setting with this name, if there is one."""
+    group = _group(model, path[:-1])
+    return group.model_fields.get(path[-1]) if group else None
+
+
+def describe(model: type[BaseModel], values: BaseModel | None = None, prefix: str = "") -> list[tuple[str, Any, str]]:
+    """(key, value, what it does) of every setting; values default to the defaults."""
+    rows: list[tuple[str, Any, str]] = []
+    for name, field in model.model_fields.items():
+        value = getattr(values, name) if values is not None else field.get_default(call_default_factory=True)
+        if isinstance(value, BaseModel):
+            rows += describe(type(value), value, f"{prefix}{name}.")
+        else:
+            rows.append((f"{prefix}{name}", value, field.description or ""))
+    return rows

@@ -1,0 +1,11 @@
+"""What a worker of a sweep calls. Torch and Lightning are imported there, once, and stay for its later cells."""
+
+from typing import Any
+
+from permlab.platform.settings.run import RunSettings
+
+
+def run_cell_in_worker(settings: RunSettings) -> dict[str, Any]:
+    from permlab.platform.run.cell import run_cell
+
+    return run_cell(settings)

@@ -1,0 +1,53 @@
+"""How long the rest of a sweep will take, from the cells that are done."""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from statistics import fmean, median
+
+from permlab.platform.sweep.plan import OVERHEAD, Cell
+
+EVERY = 1.0  # seconds between two looks at all cells
+
+
+class TimeLeft:
+    """Seconds until `room` workers have done the rest of the cells; None as long as not one is done.
+
+    A cell is expected to take as long as those of its kind (dataset, method, d) that are done; one of another kind, as
+    long as the plan said, times how wrong the plan was about those that are done.
+    """
+
+    def __init__(self, cells: list[Cell], room: int) -> None:
+        self.cells, self.room = cells, room
+        self.looked, self.left = 0.0, -1.0
+
+    def seconds(self, started: dict[str, float], lost: Collection[str] = ()) -> float | None:
+        """`started`: by key, when the cells that are running began, by `time.monotonic`; `lost`: those that failed."""
+        now = time.monotonic()
+        if now - self.looked > EVERY or self.left < 0:
+            self.looked, self.left = now, self._look(started, lost, now)
+        return self.left if self.left >= 0 else None
+
+    def _look(self, started: dict[str, float], lost: Collection[str], now: float) -> float:
+        """−1 if nothing is known yet."""
+        taken, wrong = defaultdict(list), []
+        for cell in self.cells:
+            if cell.result is not None:
+                seconds = cell.result["seconds"] + OVERHEAD
+                taken[_kind(cell)].append(seconds)
+                wrong.append(seconds / cell.seconds if cell.seconds else 1.0)
+        if not wrong:
+            return -1.0
+        factor, known = median(wrong), {kind: fmean(each) for kind, each in taken.items()}
+        rest = []
+        for cell in self.cells:
+            if cell.result is None and cell.key not in lost:
+                expected = known.get(_kind(cell), factor * cell.seconds)
+                so_far = now - started.get(cell.key, now)
+                rest.append(max(expected - so_far, 0.1 * expected))
+        return max(sum(rest) / self.room, max(rest, default=0.0))
+
+
+def _kind(cell: Cell) -> tuple[str, str, int, int]:
+    settings = cell.settings
+    return settings.dataset, settings.method, settings.d, settings.train.epochs

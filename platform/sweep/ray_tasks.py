@@ -1,0 +1,366 @@
+"""Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room. The only file that knows Ray.
+
+The driver holds nothing that is not stored: killed and started again, it plans anew from what lies on disk.
+"""
+
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+from ray._private import ray_constants as constants
+from ray._private import worker as ray_worker
+from ray.autoscaler.sdk import request_resources
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
+
+from permlab.datasets.cache import build, folder_of
+from permlab.datasets.catalogue import parse_name
+from permlab.datasets.checked import checked_manifest
+from permlab.datasets.errors import DataError
+from permlab.datasets.manifest import read_manifest
+from permlab.datasets.remote import remote_address
+from permlab.platform.display.console import err
+from permlab.platform.errors import ConfigError, RunStopped
+from permlab.platform.files.liveness import holding, remove_left
+from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
+from permlab.platform.sweep.plan import Cell
+
+Runner = Callable[[Any], dict[str, Any]]
+
+
+@dataclass
+class Progress:
+    """How a sweep stands."""
+
+    total: int
+    finished: int = 0
+    running: int = 0
+    failed: int = 0
+    killed: int = 0
+    started: dict[str, float] = field(default_factory=dict)  # when the cells that are running began, by key
+    lost: set[str] = field(default_factory=set)  # keys of the cells that failed or were stopped
+    events: list[str] = field(default_factory=list)  # since the last look
+
+    @property
+    def left(self) -> int:
+        return self.total - self.finished - self.failed - self.killed
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[int]:
+    """Join the cluster at `address` (or RAY_ADDRESS), else start Ray on this machine; yields the number of nodes."""
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address and (Path("~/.ray/auth_token").expanduser().exists() or "RAY_AUTH_TOKEN" in os.environ):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sees to it itself
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address and address not in ("auto", "local"):
+        _reach(address)
+    os.environ.setdefault("RAY_task_oom_retries", "4")  # Ray itself never gives up a cell that does not fit
+    ray_worker.print_to_stdstream = _tell  # type: ignore[assignment]  # else its errors, 40 lines each, on our stdout
+    joins = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = joins and bool(address)  # Ray on this machine keeps to loopback, as on macOS
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=False if not address else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            namespace="permlab",
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+    finally:
+        constants.ENABLE_RAY_CLUSTER = joins
+    try:
+        yield len([node for node in ray.nodes() if node["Alive"]])
+    finally:
+        ray.shutdown()
+
+
+def _tell(data: dict[str, Any], **_: Any) -> None:
+    """One line for an error of the cluster itself."""
+    text = str(data["lines"][0])
+    if "running low on memory" in text:
+        where = re.search(r"IP: ([^,)]+)", text)
+        said = f"Ray ended a worker: memory ran low on {where[1] if where else 'its node'}. Its cell resumes from its "
+        err.print(f"{said}checkpoint; resources.cpus=2 lets fewer run at a time", markup=False)
+    else:
+        err.print(f"Ray: {text.splitlines()[0][:300]}", markup=False)
+
+
+def look() -> None:
+    """Print what the nodes of the cluster at RAY_ADDRESS have, as one line of JSON; the reason if it cannot be had."""
+    try:
+        with cluster(None):
+            sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
+    except ConfigError as error:
+        sys.exit(str(error))
+
+
+def _reach(address: str) -> None:
+    """Fail soon and clearly if nothing listens there; Ray itself would try for long."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        raise ConfigError(f"address {address!r} is not HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise ConfigError(f"no Ray cluster at {address}: {error.strerror or error}") from None
+
+
+def slots(resources: ResourceSettings) -> int:
+    """How many cells fit on the cluster at once; an error if not one fits on any node."""
+    fit, best = 0, []
+    for node in ray.nodes():
+        if node["Alive"]:
+            cpus, gpus = node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)
+            best.append(f"{cpus:g} CPUs and {gpus:g} GPUs")
+            share = int(1 / resources.gpus + 1e-9) * int(gpus) if 0 < resources.gpus < 1 else 0
+            by_gpu = share if share else int(gpus // resources.gpus) if resources.gpus else 10**9
+            fit += min(int(cpus // resources.cpus), by_gpu)
+    if not fit:
+        raise ConfigError(
+            f"a cell asks for {resources.cpus:g} CPUs and {resources.gpus:g} GPUs (resources.cpus, resources.gpus); "
+            f"no node has as much: {'; '.join(sorted(set(best)))}"
+        )
+    return fit
+
+
+def ask(resources: ResourceSettings, cells: int) -> None:
+    """Tell an autoscaler, if there is one, how many cells are left to run."""
+    share = int(1 / resources.gpus + 1e-9) if 0 < resources.gpus < 1 else 1  # cells that share a GPU
+    bundle = {"CPU": math.ceil(share * resources.cpus), "GPU": math.ceil(share * resources.gpus)}
+    request_resources(bundles=[{name: count for name, count in bundle.items() if count}] * math.ceil(cells / share))
+
+
+def _execute(
+    runner: Runner, job: Any, folder: str, runs: str, sentinel: str, data: list[Any], digest: str
+) -> dict[str, Any]:
+    """In a worker: run the job, whose files go to `folder` in the runs folder. Where that is not shared, they travel
+    back with the result."""
+    _receive(job.dataset, data, digest)
+    if (Path(runs) / sentinel).exists():
+        return _guarded(runner, job)
+    local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
+    local.mkdir(parents=True, exist_ok=True)
+    outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
+    outcome["files"] = {
+        path.name: path.read_bytes()
+        for path in (local / folder).glob("*")
+        if path.suffix in (".json", ".jsonl", ".yaml", ".parquet", ".pt", ".txt") and path.name != "checkpoint.pt"
+    }
+    return outcome
+
+
+def _guarded(runner: Runner, settings: Any) -> dict[str, Any]:
+    try:
+        return {"status": "FINISHED", "result": runner(settings)}
+    except (RunStopped, KeyboardInterrupt) as stopped:
+        return {"status": "KILLED", "error": str(stopped)}
+    except Exception as error:
+        return {"status": "FAILED", "error": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def _receive(dataset: str, data: list[Any], digest: str) -> None:
+    """Put the driver's copy of the data set into this node's cache, once, if it is not there."""
+    name = parse_name(dataset)
+    folder = folder_of(name)
+    if _has(folder, name.text, digest):
+        return
+    if not data or remote_address():
+        build(dataset)
+        return
+    from filelock import FileLock
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.parent / f".{folder.name}.lock"):
+        if _has(folder, name.text, digest):
+            return
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
+        for file, content in ray.get(data[0]).items():
+            (scratch / file).write_bytes(content)
+        shutil.rmtree(folder, ignore_errors=True)
+        scratch.rename(folder)
+
+
+def _has(folder: Path, name: str, digest: str) -> bool:
+    try:
+        return checked_manifest(folder, name).digest == digest
+    except DataError:  # it is missing or damaged
+        return False
+
+
+class Tasks:
+    """Jobs under way as Ray tasks. A job has a data set and a runs folder; `runner(job)` does it in a worker.
+
+    A job whose worker or node dies is started again by Ray, up to `retries` times.
+    """
+
+    def __init__(self, sweep: SweepSettings) -> None:
+        self.resources = resources = sweep.resources
+        self.task: Any = ray.remote(
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_retries=sweep.retries,
+            max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many a cell
+            scheduling_strategy="SPREAD",
+        )(_execute)
+        self.room = slots(resources)
+        self.runs = Path(sweep.runs).resolve()
+        self.sentinel = f".shared-{uuid.uuid4().hex}"
+        self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
+        self.next_count = 0.0
+        self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (what the caller calls it, its folder)
+
+    def __enter__(self) -> Self:
+        self.runs.mkdir(parents=True, exist_ok=True)
+        remove_left(self.runs, ".shared-*")
+        self.holding = holding(self.runs / self.sentinel)
+        self.holding.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        (self.runs / self.sentinel).unlink(missing_ok=True)
+        self.holding.__exit__(kind, error, trace)
+        with suppress(RayError, RuntimeError):  # the cluster may be gone
+            ask(self.resources, 0)
+
+    def __len__(self) -> int:
+        return len(self.under_way)
+
+    def count_nodes(self, left: int) -> None:
+        """Now and then: nodes come and go, and an autoscaler wants to know how many jobs are left."""
+        if time.monotonic() > self.next_count:
+            self.next_count = time.monotonic() + 5
+            ask(self.resources, left)
+            with suppress(ConfigError):  # none is left: wait for others
+                # Never less: what a lost node ran counts as under way until Ray gives it up
+                self.room = max(self.room, slots(self.resources))
+
+    def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
+        """Hand a job to Ray; its files go to `folder` in the runs folder."""
+        job = job.model_copy(update={"runs": str(self.runs)})
+        digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
+        data = self.data.get(job.dataset, [])
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest)
+        self.under_way[reference] = (label, folder)
+
+    def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Label and outcome of what has ended, after a short wait for the first."""
+        if not self.under_way:
+            return
+        ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
+        ready, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
+        for reference in ready:
+            label, folder = self.under_way.pop(reference)
+            yield label, _outcome(reference, self.runs / folder)
+
+    def cancel(self) -> None:
+        """Ask all to save their state and end."""
+        for reference in self.under_way:
+            ray.cancel(reference, force=False, recursive=False)
+
+
+def run_cells(
+    sweep: SweepSettings,
+    cells: list[Cell],
+    runner: Runner,
+    on_progress: Callable[[Progress], None],
+    stop_signal: Callable[[], int],
+) -> Progress:
+    """Run the cells, in their order as room allows; returns when none is left or under way.
+
+    A cell that raises counts as failed; one whose worker or node dies is started again by Ray, and goes on from its
+    checkpoint. A stop signal, or more failures than `max_failed`, lets running cells save their state and end.
+    """
+    progress = Progress(len(cells))
+    waiting = list(reversed(cells))
+    stopping = False
+    with Tasks(sweep) as tasks:
+        while waiting or tasks:
+            tasks.count_nodes(len(waiting) + len(tasks))
+            # No more than there is room for: what waits at a node that is cut off would wait for minutes
+            while waiting and len(tasks) < tasks.room:
+                cell = waiting.pop()
+                tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
+                progress.started[cell.key] = time.monotonic()
+            for cell, outcome in tasks.ended():
+                progress.started.pop(cell.key, None)
+                _settle(cell, outcome, progress)
+            progress.running = min(tasks.room, len(tasks))
+            on_progress(progress)
+            gives_up = progress.failed > sweep.max_failed
+            if not stopping and (stop_signal() or gives_up):
+                stopping = True
+                progress.killed += len(waiting)
+                waiting = []
+                tasks.cancel()
+    return progress
+
+
+def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
+    """How a job ended; its files, if they travelled, are put where they belong."""
+    try:
+        outcome: dict[str, Any] = ray.get(reference)
+    except TaskCancelledError:
+        outcome = {"status": "KILLED"}
+    except RayTaskError as error:
+        outcome = {"status": "FAILED", "error": str(error.cause or error).splitlines()[-1]}
+    except OutOfMemoryError:
+        said = "memory ran low each time; resources.cpus=2 lets fewer run at a time, train.batch_size and d need less"
+        outcome = {"status": "FAILED", "error": said}
+    except RayError as error:  # its worker or node died more often than it may
+        outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    if files := outcome.pop("files", None):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in sorted(files.items(), key=lambda item: item[0] == "result.json"):
+            (folder / name).write_bytes(content)
+    return outcome
+
+
+def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
+    if outcome["status"] == "FINISHED":
+        cell.result = outcome["result"]
+        progress.finished += 1
+        progress.events.append(f"{cell.settings.name} finished")
+        return
+    progress.lost.add(cell.key)
+    if outcome["status"] == "FAILED":
+        progress.failed += 1
+        progress.events.append(f"{cell.settings.name} failed: {outcome['error']}")
+    else:
+        progress.killed += 1
+
+
+def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:
+    """The data sets in Ray's object store, for nodes whose cache has not got them."""
+    shipped = {}
+    for dataset in sweep.dataset:
+        name = parse_name(dataset)
+        folder = folder_of(name)
+        shipped[name.text] = [ray.put({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()})]
+    return shipped
+
+
+def refuse_sqlite(nodes: int, uri: str) -> None:
+    if nodes > 1 and uri.startswith("sqlite"):
+        raise ConfigError(
+            f"the cluster has {nodes} nodes and tracking goes to {uri}; start an MLflow server on PostgreSQL and set "
+            "MLFLOW_TRACKING_URI to it, or pass track=false"
+        )

@@ -1,0 +1,167 @@
+"""Delivers a run to MLflow: itself, its epochs as they come, and its end.
+
+How far a run under way has come stands in `delivered-*.json` beside it, one file per store and experiment, until the
+run is finished.
+"""
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from permlab.platform.errors import DamagedFile
+from permlab.platform.files.json_files import load_json, read_json, write_json
+from permlab.platform.run.histories import read_history
+from permlab.platform.run.stored_result import FINISHED, check_files, read_result
+from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
+from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
+
+DIGEST_LENGTH = 36  # MLflow's limit
+LONGEST_ERROR = 1000  # characters of the tag that says what went wrong
+FILES = ("predictions.parquet", "weights.pt", "run.json", "history.jsonl", "result.json", "error.txt")
+
+Point = tuple[str, float | None, float, int]  # name, value, time, step
+
+
+class CellDelivery(Delivery):
+    """A run: itself, its epochs, and at its end artifacts and status."""
+
+    def __init__(
+        self, folder: Path, client: Any, experiment: Experiment | None = None, tags: dict[str, str] | None = None
+    ) -> None:
+        """`tags` go to those of the run: of which sweep it is, and what the sweep's plan says of it."""
+        self.run, self.more_tags = read_run(folder), tags or {}
+        if experiment is None:
+            query = f"tags.`permlab.key` = '{self.run['tags']['permlab.key']}'"
+            experiment = Experiment(client, self.run["experiment"], query)
+        super().__init__(folder, experiment, self.run["tags"] | self.more_tags, self.run["started"])
+        where = hashlib.sha256(f"{client.tracking_uri} {experiment.name}".encode()).hexdigest()[:10]
+        self.note = folder / f"delivered-{where}.json"
+        noted = read_json(self.note) or {}
+        self.find(None, noted.get("run_id"))
+        if self.stored is None or self.stored.run_id != noted.get("run_id"):
+            noted = {"epoch": 0, "sending": {}}
+        self.epoch: int = noted["epoch"]  # the last one that was delivered
+        self.sending: dict[str, float] = noted["sending"]  # times of epochs that may be there already
+
+    def advance(self, dead: bool = False) -> str | None:
+        """Deliver all that is new; returns how the run ended, None if it has not. `dead`: its process is."""
+        result = read_result(self.folder)
+        if result and self._is_delivered(result):
+            return str(result["status"])
+        history = read_history(self.folder)
+        if result:
+            check_files(self.folder, result)
+        if self.stored is None:
+            self.create(self.run["name"])
+        elif self.stored.status != RUNNING and not (dead and not result):
+            self.reopen()
+        self._log(history, result)
+        if result:
+            self._finish(result)
+        elif dead:
+            self.abandon()
+        return str(result["status"]) if result else None
+
+    def _is_delivered(self, result: dict[str, Any]) -> bool:
+        self.run = read_run(self.folder)  # which has changed if the run was started again
+        self.tags, self.started = self.run["tags"] | self.more_tags, milliseconds(self.run["started"])
+        fingerprint = self._fingerprint(result)
+        if self.stored is None:
+            self.find(fingerprint)
+        if self.stored and self.stored.parent != self.tags.get(PARENT, self.stored.parent):
+            self._join_sweep()
+        return self.is_delivered(result["status"], fingerprint)
+
+    def _fingerprint(self, result: dict[str, Any]) -> str:
+        return hashlib.sha256(json.dumps([self.run, result], sort_keys=True).encode()).hexdigest()
+
+    def _join_sweep(self) -> None:
+        """The run was delivered by itself, or as a part of what is another sweep now."""
+        self.log({}, self.more_tags)
+        self.changed(parent=self.tags[PARENT])
+
+    def _dataset(self) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        data = self.run["dataset"]
+        dataset = Dataset(
+            name=data["name"],
+            digest=data["digest"][:DIGEST_LENGTH],
+            source_type="permlab",
+            source=json.dumps({"name": data["name"], "digest": data["digest"]}),
+            profile=json.dumps({"graphs": data["graphs"]}),
+        )
+        inputs = [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])]
+        self.client.log_inputs(self.run_id, inputs)
+
+    def _log(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+        """What the run is, if it is new; what was measured since the last look; at the end what is known only then."""
+        from mlflow.entities import Metric
+
+        assert self.stored
+        described, points, tags = self.stored.described, self._points(history, result), {}
+        if not described:
+            self._dataset()
+        if result:
+            step = history[-1]["epoch"] if history else 0
+            points += [(name, value, result["ended"], step) for name, value in outcome(result).items()]
+            tags = self.tags | result.get("tags", {}) | {DELIVERED: self._fingerprint(result)}
+        if result and result.get("error"):
+            tags["error"] = result["error"][:LONGEST_ERROR]
+        metrics = [Metric(name, float(v), milliseconds(at), step) for name, v, at, step in points if v is not None]
+        self.log({} if described else self.run["params"], tags, metrics)
+        self.changed(described=True)
+        self.epoch = max([self.epoch, *(entry["epoch"] for entry in history)])
+        if points and not result:
+            self._write_note({})
+
+    def _points(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> list[Point]:
+        """The epochs that are new.
+
+        What is sent again must not count twice, so it has to have the same time: that of a run under way is noted
+        beforehand, and what is seen only after the run has ended has the time of its end.
+        """
+        entries = [entry for entry in history if entry["epoch"] > self.epoch]
+        moment = result["ended"] if result else time.time()
+        times = {str(entry["epoch"]): self.sending.get(str(entry["epoch"]), moment) for entry in entries}
+        if entries and not result:
+            self._write_note(times)
+        return [
+            (name, value, times[str(entry["epoch"])], int(entry["epoch"]))
+            for entry in entries
+            for name, value in entry.items()
+            if name != "epoch"
+        ]
+
+    def _finish(self, result: dict[str, Any]) -> None:
+        settings = self.run.get("settings")  # a tuning's trial has none
+        texts = {"config.yaml": yaml.safe_dump(settings, sort_keys=False)} if settings else {}
+        self.log_files(FILES, texts)
+        self.finish(result["status"], result["ended"], self._fingerprint(result))
+        if result["status"] == FINISHED:
+            self.note.unlink(missing_ok=True)
+        else:
+            self._write_note({})  # it may be resumed
+
+    def _write_note(self, sending: dict[str, float]) -> None:
+        self.sending = sending
+        write_json(self.note, {"run_id": self.run_id, "epoch": self.epoch, "sending": sending})
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    run = load_json(folder / "run.json")
+    if run is None:
+        raise DamagedFile(folder / "run.json", "it is missing")
+    return run
+
+
+def outcome(result: dict[str, Any]) -> dict[str, float | None]:
+    """What is known of a run at its end only: cost, sizes of the splits, certificate."""
+    facts = {f"cost/{name}": result.get(name) for name in ("seconds", "parameters")}
+    for group in ("graphs", "certificate"):
+        facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}
+    return facts

@@ -1,0 +1,120 @@
+"""Delivers to MLflow what lies on disk. All is delivered when the store holds it, not before.
+
+A run in the store carries a fingerprint of what was delivered, as a tag: it is compared with what lies on disk.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from permlab.platform.errors import DamagedFile
+from permlab.platform.run.stored_result import KILLED
+from permlab.platform.tracking.store import Experiment, StoredRun, identity
+
+METRICS_A_CALL = 1000  # MLflow's limit; it takes 100 parameters and tags, and runs have fewer
+LONGEST_VALUE = 6000  # characters of a parameter
+RUNNING = "RUNNING"
+
+
+class Delivery:
+    """One folder's way to its run in an experiment; subclasses say what of it is delivered.
+
+    A run of the same cell or sweep that is not ours, because its folder was removed or it was trained afresh, gives way
+    to ours when that has ended: MLflow keeps it among its deleted runs.
+    """
+
+    def __init__(self, folder: Path, experiment: Experiment, tags: dict[str, str], started: float) -> None:
+        self.folder, self.experiment, self.client, self.tags = folder, experiment, experiment.client, tags
+        self.started = milliseconds(started)
+        self.stored: StoredRun | None = None
+        self.created_with: dict[str, str] = {}
+        self.damaged: dict[str, DamagedFile] = {}  # what could not be read, by the key of the cell
+        self.on_progress: Callable[[], None] = lambda: None
+
+    @property
+    def namesakes(self) -> list[StoredRun]:
+        """All runs of this cell or sweep in the store."""
+        return self.experiment.runs[identity(self.tags)]
+
+    @property
+    def run_id(self) -> str:
+        assert self.stored
+        return self.stored.run_id
+
+    def find(self, fingerprint: str | None, run_id: str | None = None) -> None:
+        """Our run in the store, if it is there: the one that was noted, has our start, or what was delivered of us."""
+        for run in self.namesakes:
+            if run.run_id == run_id or run.started == self.started or (run.delivered and run.delivered == fingerprint):
+                self.stored = run
+                return
+
+    def is_delivered(self, status: str, fingerprint: str) -> bool:
+        """The store has all of it, once: the status is what it is told last."""
+        ours = self.stored and (self.stored.status, self.stored.delivered) == (status, fingerprint)
+        return bool(ours) and len(self.namesakes) == 1
+
+    def create(self, name: str) -> None:
+        self.stored, self.created_with = self.experiment.create(name, self.started, self.tags), self.tags
+
+    def changed(self, **facts: Any) -> None:
+        """Note what the store has now."""
+        assert self.stored
+        self.namesakes.remove(self.stored)
+        self.stored = self.stored._replace(**facts)
+        self.namesakes.append(self.stored)
+
+    def log(self, params: dict[str, str], tags: dict[str, str], metrics: Sequence[Any] = ()) -> None:
+        """In as few calls as MLflow allows; tags with which the run was created are not set again."""
+        from mlflow.entities import Param, RunTag
+
+        new = dict(tags.items() - self.created_with.items())
+        rest: dict[str, Any] = {
+            "params": [Param(key, value[:LONGEST_VALUE]) for key, value in params.items()],
+            "tags": [RunTag(key, value) for key, value in new.items()],
+        }
+        for first in range(0, max(len(metrics), 1), METRICS_A_CALL):
+            part = metrics[first : first + METRICS_A_CALL]
+            if part or any(rest.values()):
+                self.client.log_batch(self.run_id, metrics=part, **rest)
+            rest = {}
+
+    def reopen(self) -> None:
+        """What had ended is running again."""
+        self.client.update_run(self.run_id, status=RUNNING)
+        self.changed(status=RUNNING, delivered="")
+
+    def abandon(self) -> None:
+        """Its process died: what was under way is not running any more."""
+        if self.stored and self.stored.status == RUNNING:
+            self.client.set_terminated(self.run_id, KILLED)
+            self.changed(status=KILLED)
+
+    def finish(self, status: str, ended: float, fingerprint: str) -> None:
+        """The end, after all else was delivered: now the run takes the place of earlier ones."""
+        self.client.set_terminated(self.run_id, status, milliseconds(ended))
+        for other in [run for run in self.namesakes if run.run_id != self.run_id]:
+            self.client.delete_run(other.run_id)
+            self.namesakes.remove(other)
+        self.changed(status=status, delivered=fingerprint)
+        self.experiment.delivered.append(self.folder.name)
+
+    def log_files(self, files: Iterable[str], texts: dict[str, str] | None = None) -> None:
+        """Artifacts in one call: files of the folder, as far as they are there, and texts by their name."""
+        bundle = self.folder / ".bundle"
+        shutil.rmtree(bundle, ignore_errors=True)
+        bundle.mkdir()
+        for name in files:
+            if (self.folder / name).exists():
+                os.link(self.folder / name, bundle / name)
+        for name, text in (texts or {}).items():
+            (bundle / name).write_text(text)
+        assert self.stored
+        self.experiment.log_artifacts(self.stored, bundle)
+        shutil.rmtree(bundle, ignore_errors=True)
+
+
+def milliseconds(seconds: float) -> int:
+    """As MLflow counts time."""
+    return int(seconds * 1000)

@@ -1,0 +1,145 @@
+"""Reads a sweep back from MLflow, for reports; and gives it one to keep. `store.py` opens it."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.files.json_files import read_json
+from permlab.platform.files.secrets import mask
+from permlab.platform.report.stored import StoredSweep, StoredTuning
+from permlab.platform.run.histories import evaluated, whole_history
+from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
+from permlab.platform.tuning.choice import FILE as CHOSEN
+from permlab.platform.tuning.choice import STUDIES, baseline_name
+
+
+def read_sweep(name: str, runs: Path) -> StoredSweep:
+    """The sweep's plan, its cells with what they measured, and their epochs."""
+    uri = tracking_uri(runs)
+    path = sqlite_file(uri)
+    if path and not path.exists():
+        raise ConfigError(f"nothing is tracked in {runs}; name another folder with --runs, or set MLFLOW_TRACKING_URI")
+    with store_errors(uri):
+        client = connect(runs)
+        experiment = client.get_experiment_by_name(name)
+        found = list(search_runs(client, experiment.experiment_id)) if experiment else []
+        parents = [run for run in found if "permlab.sweep" in run.data.tags and "permlab.key" not in run.data.tags]
+        if not parents:
+            known = ", ".join(_sweeps(client)) or "there are none; has it been delivered? (permlab deliver)"
+            raise ConfigError(f"there is no sweep {name!r} in {uri}; choose from: {known}")
+        parent = max(parents, key=lambda run: run.info.start_time)
+        with tempfile.TemporaryDirectory() as folder:
+            on_disk = read_json(runs / "sweeps" / name / "plan.json") or {}  # the store's may be older
+            plan = on_disk.get("cells") or _plan(client, parent.info.run_id, Path(folder))
+            cells = _cells(plan, found)
+            histories = _histories(client, parent.info.run_id, cells, Path(folder))
+            chosen = _chosen(client, parent.info.run_id, Path(folder))
+            studies = _studies(client, chosen, Path(folder))
+            has_default = client.get_experiment_by_name(baseline_name(name)) is not None
+    tuning = None
+    if chosen:
+        tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
+    run = parent.info
+    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning)
+
+
+def download_artifacts(run_id: str, runs: Path) -> Path:
+    """The artifacts of an MLflow run in a local folder."""
+    path = sqlite_file(tracking_uri(runs))
+    if path and not path.exists():
+        raise RunError(f"{run_id!r} is no run in {runs}, where nothing is tracked")
+    try:
+        client = connect(runs)
+        client.get_run(run_id)
+        return Path(client.download_artifacts(run_id, ""))
+    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
+        reason = str(error).splitlines()[0][:200]
+        raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
+
+
+def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
+    """Log the report's files to the sweep's parent run, where MLflow shows them."""
+    with store_errors(sweep.store):
+        client = connect(runs)
+        client.log_artifacts(sweep.run_id, str(folder), "report")
+        client.set_tag(sweep.run_id, "permlab.report", "report/report.html")
+
+
+def _sweeps(client: Any) -> list[str]:
+    return sorted(experiment.name for experiment in client.search_experiments() if experiment.name != "Default")
+
+
+def _plan(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
+    document = read_json(Path(client.download_artifacts(run_id, "plan.json", str(folder))))
+    if document is None:
+        raise RunError("the plan stored with the sweep cannot be read")
+    cells: list[dict[str, Any]] = document["cells"]
+    return cells
+
+
+def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
+    """One row per planned cell; of several runs of one cell the finished one counts, else the latest.
+
+    Runs of versions before 7 have no numerics.
+    """
+    runs: dict[str, Any] = {}
+    for run in sorted(found, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
+        runs[run.data.tags.get("permlab.key", "")] = run
+    rows = []
+    for cell in plan:
+        run = runs.get(cell["key"])
+        row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
+        if run is None:
+            row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
+        else:
+            row |= {"status": run.info.status, "run_id": run.info.run_id, "params": run.data.params}
+            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics")} | run.data.metrics
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """The table that the parent run has since the sweep last ended; of cells finished later their own history.
+
+    Cells that are still under way are left out: a mean over seeds at different epochs would mislead.
+    """
+    finished = cells[cells["status"] == "FINISHED"]
+    table = pd.DataFrame(columns=["key", "epoch"])
+    if any(item.path == "histories.parquet" for item in client.list_artifacts(run_id)):
+        table = pd.read_parquet(client.download_artifacts(run_id, "histories.parquet", str(folder)))
+        table = table[table["key"].isin(finished["key"])].astype({"key": str})
+    later = finished[~finished["key"].isin(table["key"])]
+    rows = []
+    for key, cell_run in zip(later["key"], later["run_id"], strict=True):
+        if any(item.path == "history.jsonl" for item in client.list_artifacts(cell_run)):
+            place = folder / key
+            place.mkdir()
+            client.download_artifacts(cell_run, "history.jsonl", str(place))
+            rows += [{"key": key} | entry for entry in evaluated(whole_history(place))]
+    return pd.concat([table, pd.DataFrame(rows)], ignore_index=True) if rows else table
+
+
+def _chosen(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
+    """The tuned settings that the sweep ran with; none if it was not tuned."""
+    if not any(item.path == CHOSEN for item in client.list_artifacts(run_id)):
+        return []
+    document = yaml.safe_load(Path(client.download_artifacts(run_id, CHOSEN, str(folder))).read_text())
+    chosen: list[dict[str, Any]] = document["studies"]
+    return chosen
+
+
+def _studies(client: Any, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The studies that the settings were chosen from, of those tunings that this store has."""
+    found: dict[str, dict[str, Any]] = {}
+    for tuning in {choice["study"].split("/")[0] for choice in chosen}:
+        experiment = client.get_experiment_by_name(tuning)
+        query = f"tags.`permlab.tuning` = '{tuning}' AND tags.`mlflow.runName` = '{tuning} tuning'"
+        for run in search_runs(client, experiment.experiment_id, query) if experiment else []:
+            if any(item.path == STUDIES for item in client.list_artifacts(run.info.run_id)):
+                path = client.download_artifacts(run.info.run_id, STUDIES, str(folder))
+                found |= {study["study"]: study for study in (read_json(Path(path)) or {"studies": []})["studies"]}
+    return [found[choice["study"]] for choice in chosen if choice["study"] in found]

@@ -1,0 +1,194 @@
+"""MLflow's store: opens it, and says what an experiment holds.
+
+`Delivery` and its kinds (delivery.py, cell_delivery.py, sweep_delivery.py) write to it, backlog.py looks for what it
+lacks, tracking_read.py reads sweeps back.
+"""
+
+import logging
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock
+
+from permlab.platform.errors import RunError
+from permlab.platform.settings.kinds import folder_name
+
+DATABASE_TRIES = 6  # within 6 seconds; MLflow's own ten take 100
+PAGE = 1000  # runs per call
+DELIVERED = "permlab.delivered"  # the tag that holds the fingerprint of what was delivered, once all of it was
+PARENT = "mlflow.parentRunId"
+
+
+def tracking_uri(runs: Path) -> str:
+    """`MLFLOW_TRACKING_URI`, or an SQLite file in the runs folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').resolve()}"
+
+
+def connect(runs: Path) -> Any:
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
+    runs.mkdir(parents=True, exist_ok=True)
+    from mlflow import MlflowClient
+    from mlflow.store.db import utils
+
+    _quiet()
+    utils.MAX_RETRY_COUNT = DATABASE_TRIES
+    uri = tracking_uri(runs)
+    if path := sqlite_file(uri):
+        _write_ahead()
+        make_store(path)
+    return MlflowClient(uri)
+
+
+@contextmanager
+def store_errors(uri: str) -> Iterator[None]:
+    """What goes wrong between us and the store is said in one line."""
+    try:
+        yield
+    except Exception as error:
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        expected = MlflowException | SQLAlchemyError | OSError | ImportError  # those of requests are OSErrors
+        if not isinstance(error, expected):
+            raise
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise RunError(f"{uri} cannot be reached: {reason}") from None
+
+
+def _quiet() -> None:
+    """When it is imported MLflow sets its own levels."""
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of an SQLite store; None for servers and other databases."""
+    from sqlalchemy.engine import make_url
+
+    if not uri.startswith("sqlite"):
+        return None
+    database = make_url(uri).database
+    return Path(database) if database and database != ":memory:" else None
+
+
+def make_store(path: Path) -> None:
+    """MLflow's tables, whole or not there.
+
+    MLflow makes them by dozens of migrations in the file itself: a kill in between, or a second process that begins
+    at the same time, would leave a database that nobody can open.
+    """
+    if path.exists():
+        return
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+    from sqlalchemy.engine import URL
+
+    _quiet()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock", timeout=30):
+        if path.exists():
+            return
+        part, logs = path.with_name(f"{path.name}.part"), ("-wal", "-shm", "-journal")
+        for left in (str(part), *(f"{file}{log}" for file in (part, path) for log in logs)):  # by those that are dead
+            Path(left).unlink(missing_ok=True)
+        uri = URL.create("sqlite", database=str(part)).render_as_string()
+        SqlAlchemyStore(uri, str(path.parent / "artifacts")).engine.dispose()
+        part.replace(path)
+
+
+@cache  # once per process
+def _write_ahead() -> None:
+    """SQLite with a write-ahead log: readers (the dashboard) and the writer do not wait for one another."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def _pragma(connection: Any, record: Any) -> None:
+        if not isinstance(connection, sqlite3.Connection):
+            return
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA busy_timeout=30000")
+        cursor.close()
+
+
+def identity(tags: dict[str, str]) -> str:
+    """Tells runs apart by tags: a cell by its key, a trial by study and number, a sweep or a tuning by its name."""
+    names = ("permlab.sweep", "permlab.tuning", "study", "trial")
+    return tags.get("permlab.key") or "/".join(tags.get(name, "") for name in names)
+
+
+class StoredRun(NamedTuple):
+    """What has to be known of a run in the store to tell whether it is all that lies on disk."""
+
+    run_id: str
+    status: str
+    started: int  # in milliseconds, as MLflow has it
+    artifacts: str  # where they are
+    delivered: str
+    parent: str
+    described: bool  # has parameters
+
+
+class Experiment:
+    """An experiment and its runs, by their identity; all of them, or those that `query` finds, are read once."""
+
+    def __init__(self, client: Any, name: str, query: str = "") -> None:
+        self.client, self.name = client, name
+        self.experiment_id = _experiment_id(client, name)
+        self.delivered: list[str] = []  # what has been delivered since: keys of cells, names of sweeps
+        self.runs: dict[str, list[StoredRun]] = defaultdict(list)
+        for run in search_runs(client, self.experiment_id, query):
+            tags = run.data.tags
+            facts = (run.info.run_id, run.info.status, run.info.start_time, run.info.artifact_uri)
+            stored = StoredRun(*facts, tags.get(DELIVERED, ""), tags.get(PARENT, ""), bool(run.data.params))
+            self.runs[identity(tags)].append(stored)
+
+    def create(self, name: str, started: int, tags: dict[str, str]) -> StoredRun:
+        info = self.client.create_run(self.experiment_id, started, tags, name).info
+        facts = (info.run_id, info.status, started, info.artifact_uri)
+        stored = StoredRun(*facts, delivered="", parent=tags.get(PARENT, ""), described=False)
+        self.runs[identity(tags)].append(stored)
+        return stored
+
+    def log_artifacts(self, run: StoredRun, folder: Path) -> None:
+        """As MLflow's client does, which would ask for the run each time to learn where its artifacts are."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        get_artifact_repository(run.artifacts, tracking_uri=self.client.tracking_uri).log_artifacts(str(folder))
+
+
+def search_runs(client: Any, experiment_id: str, query: str = "") -> Iterator[Any]:
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], query, max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+@cache
+def _experiment_id(client: Any, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        path = sqlite_file(client.tracking_uri)
+        location = str(path.parent / "artifacts" / folder_name(name)) if path else None
+        try:
+            return str(client.create_experiment(name, artifact_location=location))
+        except MlflowException:  # somebody else was quicker
+            found = client.get_experiment_by_name(name)
+    return str(found.experiment_id)

@@ -1,0 +1,122 @@
+"""Delivers a sweep or a tuning to MLflow, and its cells with it."""
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from permlab.platform.errors import DamagedFile
+from permlab.platform.files.json_files import load_json
+from permlab.platform.run.histories import gather
+from permlab.platform.run.stored_result import FINISHED, KILLED
+from permlab.platform.tracking.cell_delivery import CellDelivery
+from permlab.platform.tracking.delivery import RUNNING, Delivery
+from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
+
+HISTORIES = "histories.parquet"
+SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.yaml", "studies.json")
+
+
+class SweepDelivery(Delivery):
+    """A sweep: the parent run, its cells as children, and at its end plan and results."""
+
+    def __init__(
+        self, folder: Path, client: Any, experiment: Experiment | None = None, tags: dict[str, str] | None = None
+    ) -> None:
+        self.cells_folder = folder.parent.parent / "cells"
+        self.tags_of = {cell["key"]: cell.get("tags", {}) for cell in read_plan(folder)}  # what a run cannot know
+        self.keys = list(self.tags_of)
+        self.waiting: dict[str, CellDelivery | None] = dict.fromkeys(self.keys)
+        started = read_document(folder)["started"]
+        experiment = experiment or Experiment(client, folder.name)
+        super().__init__(folder, experiment, tags or {"permlab.sweep": folder.name}, started)
+        self.find(None)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def advance(self, dead: bool = False) -> None:
+        """Deliver all that is new of the sweep and of its cells. `dead`: its driver is."""
+        document = read_document(self.folder)
+        status = document["status"] or (KILLED if dead else None)
+        if self.stored is None:
+            self.create(self.name)
+        elif self.stored.status != RUNNING and not status:
+            self.reopen()
+            self._plan()
+        assert self.stored
+        if not self.stored.described:
+            self.log(document["params"], {})
+            self._plan()
+            self.changed(described=True)
+        for key in list(self.waiting):
+            self._advance_cell(key, dead)
+        if status:
+            self._finish(status, document.get("ended", time.time()))
+
+    def _advance_cell(self, key: str, dead: bool) -> None:
+        """A cell whose files are damaged is to be run again: it is left out, and looked at again."""
+        folder = self.cells_folder / key
+        try:
+            delivery = self.waiting[key]
+            if delivery is None:
+                if not (folder / "run.json").exists():
+                    return
+                tags = self.tags | self.tags_of.get(key, {}) | {PARENT: self.run_id}
+                delivery = self.waiting[key] = CellDelivery(folder, self.client, self.experiment, tags)
+            if delivery.advance(dead) == FINISHED:  # one that was killed or failed may start again
+                del self.waiting[key]
+            self.damaged.pop(key, None)
+            self.on_progress()
+        except DamagedFile as damage:
+            self.waiting[key], self.damaged[key] = None, damage
+
+    def _finish(self, status: str, ended: float) -> None:
+        fingerprint = self._fingerprint()
+        if not self.is_delivered(status, fingerprint):
+            gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
+            self.log_files((*SWEEP_FILES, HISTORIES))
+            self.log({}, {DELIVERED: fingerprint})
+            self.finish(status, ended, fingerprint)
+
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for path in (self.folder / name for name in ("sweep.json", *SWEEP_FILES)):
+            digest.update(hashlib.sha256(path.read_bytes() if path.exists() else b"").digest())
+        return digest.hexdigest()
+
+    def _plan(self) -> None:
+        """A report of an unfinished sweep says what is missing."""
+        self.client.log_artifact(self.run_id, str(self.folder / "plan.json"))
+
+
+class TuningDelivery(SweepDelivery):
+    """A tuning: the parent run in the experiment of its sweep, and its trials, as they come, as children."""
+
+    def __init__(self, folder: Path, client: Any, experiment: Experiment | None = None) -> None:
+        super().__init__(folder, client, experiment, {"permlab.tuning": folder.name})
+        self.cells_folder = folder / "trials"
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder.name} tuning"
+
+    def advance(self, dead: bool = False) -> None:
+        there = {path.parent.name for path in self.cells_folder.glob("*/run.json")}
+        self.waiting |= dict.fromkeys(sorted(there - set(self.keys)))
+        self.keys = sorted(there)
+        super().advance(dead)
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    document = load_json(folder / "sweep.json")
+    if document is None:
+        raise DamagedFile(folder / "sweep.json", "it is missing")
+    return document
+
+
+def read_plan(folder: Path) -> list[dict[str, Any]]:
+    """The cells of a sweep; a tuning has none."""
+    plan: list[dict[str, Any]] = (load_json(folder / "plan.json") or {"cells": []})["cells"]
+    return plan

@@ -1,0 +1,177 @@
+"""What a readout keeps and loses on n × d matrices, as far as a search can find out.
+
+A search proves no bound. But a ratio, a collision or a jump that it reports is a fact: float64 finds the pair, which is
+kept, and `confirm` checks it in many digits or by shrinking it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from math import comb, sqrt
+
+import torch
+from torch import Tensor
+
+from permlab.readouts.base import Readout
+from permlab.readouts.checks import check_size
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.pooling import Sum
+from permlab.readouts.sorting import Ordering, ReducedOrdering
+from permlab.readouts.theory import confirm, pairs
+from permlab.readouts.theory.keys import lipschitz_bounds, universal_size
+from permlab.readouts.theory.metric import quotient_distance
+from permlab.readouts.theory.search import Measured, Pair, apply, explore, measure, meet, steps_of
+from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
+from permlab.readouts.theory.universality import Universality, check_universal, decidable
+
+COLLIDED, APART = 1e-10, 1e-2  # outputs this near for inputs this far, relative to the size of X: perhaps a collision
+INVARIANT = 1e-9
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """The pairs of smallest and largest ‖φ(X) − φ(Y)‖ / d(X, Y) that one way of searching found."""
+
+    smallest: Pair
+    largest: Pair
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The result of `certify`. None stands for: no theorem says (bounds), none found (pairs), not decided."""
+
+    n: int
+    d: int
+    m: int
+    invariance_error: float  # largest ‖φ(ΠX) − φ(X)‖ / ‖φ(X)‖
+    sampling: Extremes
+    gradient: Extremes
+    lower: float | None  # a₀ of a theorem
+    upper: float | None  # b₀
+    collision: Pair | None  # confirmed
+    unconfirmed: Pair | None  # nearly a collision, where none was confirmed: one image in float64, not in many digits
+    jump: Pair | None
+    universality: Universality | None
+
+    def contradictions(self, readout: Readout) -> list[str]:
+        """Facts that the readout's class states and this certificate refutes."""
+        found = []
+        if readout.permutation_invariant and self.invariance_error > INVARIANT:
+            found.append("permutation_invariant is True")
+        if readout.injective == "yes" and self.collision:
+            found.append("injective is 'yes'")
+        if readout.lipschitz and self.jump:
+            found.append("lipschitz is True")
+        smallest = min(self.sampling.smallest.ratio, self.gradient.smallest.ratio)
+        largest = max(self.sampling.largest.ratio, self.gradient.largest.ratio)
+        if self.lower and smallest < self.lower * (1 - 1e-6):
+            found.append(f"a ratio of {smallest:.4g} below a₀ = {self.lower:.4g}")
+        if self.upper and largest > self.upper * (1 + 1e-6):
+            found.append(f"a ratio of {largest:.4g} above b₀ = {self.upper:.4g}")
+        return found
+
+
+def certify(
+    readout: Readout,
+    n: int,
+    samples: int = 3000,
+    steps: int = 300,
+    seed: int = 0,
+    budget: int = 20_000,
+    seconds: float = 60.0,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Certificate:
+    """Search matrices of n rows for extremes. `budget` and `seconds` bound the check of universality."""
+    for name, value, least in (("n", n, 1), ("samples", samples, 100), ("steps", steps, 1), ("seed", seed, 0)):
+        check_size(name, value, least)
+    if readout.max_nodes is not None and n > readout.max_nodes:
+        raise ReadoutError(f"n is {n}, but the readout was built for max_nodes = {readout.max_nodes} at most")
+    readout = readout.double().requires_grad_(False)
+    X, Y = pairs.draw(samples, n, readout.in_channels, seed)
+    sampled = measure(readout, X, Y)
+    done = count(1)
+
+    def step_done() -> None:
+        if progress:
+            progress(next(done), 2 * steps_of(steps))
+
+    down, up = (explore(readout, sampled, steps, largest, seed, step_done) for largest in (False, True))
+    universality = None
+    if type(readout) is Ordering and decidable(readout.key, n):
+        universality = check_universal(readout.key, n, budget, seconds)
+    lower, upper = theorem_bounds(readout, n)
+    collision, unconfirmed = _collision(readout, (sampled, down, up), universality)
+    return Certificate(
+        n=n,
+        d=readout.in_channels,
+        m=readout.out_channels,
+        invariance_error=_invariance_error(readout, X, seed),
+        sampling=_extremes(readout, sampled, sampled),
+        gradient=_extremes(readout, down, up),
+        lower=lower,
+        upper=upper,
+        collision=collision,
+        unconfirmed=unconfirmed,
+        jump=confirm.jump(readout, sampled, upper) or confirm.jump(readout, up, upper),
+        universality=universality,
+    )
+
+
+def theorem_bounds(readout: Readout, n: int) -> tuple[float | None, float | None]:
+    """(a₀, b₀) of inequality (1.2) for matrices of n rows, where a theorem gives them: of these classes, no others."""
+    if type(readout) is Sum:
+        return None, sqrt(n)
+    if type(readout) is ReducedOrdering:
+        return None, _norm(readout.key) * _norm(readout.weight)
+    if type(readout) is Ordering:
+        d, D = readout.key.shape
+        if universal_size(d, n) <= D and comb(D, d) <= MAX_MINORS and is_full_spark(readout.key):
+            return lipschitz_bounds(readout.key)
+        return None, _norm(readout.key)
+    return None, None
+
+
+def _norm(matrix: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(matrix.double(), 2))
+
+
+def _invariance_error(readout: Readout, X: Tensor, seed: int) -> float:
+    """Images count as at least a thousandth of the usual size: what is left of a sum that cancels is rounding."""
+    images = apply(readout, X)
+    moved = apply(readout, pairs.shuffled(X, torch.Generator().manual_seed(seed + 1)))
+    size = images.norm(dim=1)
+    return float(((moved - images).norm(dim=1) / size.clamp(min=1e-3 * float(size.median()) + 1e-12)).max())
+
+
+def _extremes(readout: Readout, low: Measured, high: Measured) -> Extremes:
+    smallest, largest = low.extremes(1, largest=False)[0], high.extremes(1, largest=True)[0]
+    searched = len(low) if low is high else len(low) + len(high)
+    return Extremes(confirm.precisely(readout, smallest), confirm.precisely(readout, largest), searched)
+
+
+def _collision(
+    readout: Readout, found: tuple[Measured, ...], universality: Universality | None
+) -> tuple[Pair | None, Pair | None]:
+    """Two clearly different matrices with one image: confirmed, or else what float64 takes for such a pair."""
+    if universality and universality.X is not None and universality.Y is not None:
+        X, Y = universality.X, universality.Y
+        return Pair(X, Y, quotient_distance(X, Y), 0.0), None
+    unconfirmed = None
+    for measured in found:
+        far = measured.where(measured.distance > APART * measured.X.flatten(1).norm(dim=1))
+        nearest = far.extremes(4, largest=False)
+        for pair in (nearest[place] for place in range(len(nearest))):
+            pair = pair if pair.moved == 0 else meet(readout, pair)
+            if not _seems_to_collide(pair):
+                continue
+            confirmed = confirm.collision(readout, pair)
+            if confirmed and _seems_to_collide(confirmed):
+                return confirmed, None
+            unconfirmed = unconfirmed or pair
+    return None, unconfirmed
+
+
+def _seems_to_collide(pair: Pair) -> bool:
+    size = max(float(pair.X.norm()), 1e-12)
+    return bool(pair.moved < COLLIDED * size and pair.distance > APART * size and torch.isfinite(pair.X).all())

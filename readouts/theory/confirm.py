@@ -1,0 +1,91 @@
+"""What float64 suggests, confirmed or not: a collision and a ratio in many digits, a jump by shrinking the pair."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from mpmath import mp, mpf
+from torch import Tensor
+
+from permlab.readouts.base import Readout
+from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
+from permlab.readouts.theory.precise import formula, length, numbers
+from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, pseudo_inverse
+
+DIGITS = 60
+AGREES = 1e-6  # a formula and its readout, relative to the size of the image
+JUMPS = 16  # pairs that are shrunk
+HALVINGS = 20
+
+
+def precisely(readout: Readout, pair: Pair) -> Pair:
+    """The pair with ‖φ(X) − φ(Y)‖ in DIGITS digits; as it is, where φ has no formula."""
+    if not has_formula(readout, pair):
+        return pair
+    with mp.workdps(DIGITS):
+        return replace(pair, moved=float(length(_difference(readout, numbers(pair.X), numbers(pair.Y)))))
+
+
+def has_formula(readout: Readout, pair: Pair) -> bool:
+    """Is there a formula that gives the readout's own numbers? A subclass may have changed what its parent computes."""
+    images = apply(readout, torch.stack([pair.X, pair.Y])).detach().numpy()
+    for X, image in zip((pair.X, pair.Y), images, strict=True):
+        precise = formula(readout, numbers(X))
+        if precise is None or np.linalg.norm(precise.astype(float) - image) > AGREES * (1 + np.linalg.norm(image)):
+            return False
+    return True
+
+
+def collision(readout: Readout, pair: Pair) -> Pair | None:
+    """The pair, moved by Newton's method to where φ(X) = φ(Y) in many digits. None: it does not get there.
+
+    Where n rows merge, images may be δⁿ apart for inputs δ apart: equal means much nearer than that. A step takes the
+    difference in many digits and the Jacobian in float64, and gains several digits each time where images do meet.
+    """
+    if not has_formula(readout, pair):
+        return None
+    goal = mpf(10) ** -20 * (mpf(10) ** -3 * min(1.0, pair.distance)) ** len(pair.X)
+    with mp.workdps(DIGITS - int(mp.log10(goal))):
+        both = np.stack([numbers(pair.X), numbers(pair.Y)])
+        back = pseudo_inverse(jacobian(readout, pair.X, pair.Y)).numpy()  # [2nd, m]
+        difference = _difference(readout, *both)
+        while (moved := length(difference)) > goal:
+            both = both - moved * (back @ (difference / moved).astype(float)).reshape(both.shape)
+            difference = _difference(readout, *both)
+            if length(difference) > moved / 100:
+                return None
+    X, Y = torch.from_numpy(both.astype(float))
+    return Pair(X, Y, quotient_distance(X, Y), float(moved))
+
+
+def jump(readout: Readout, found: Measured, bound: float | None) -> Pair | None:
+    """A pair near which φ jumps: halved again and again, its inputs meet and its outputs do not, beyond any bound."""
+    start = found.extremes(JUMPS, largest=True)
+    left, right, middle, last = _halved(readout, start.X, start.Y)
+    distance = quotient_distances(left, right)
+    size = torch.stack([apply(readout, side).norm(dim=1) for side in (left, right)]).amax(dim=0)
+    stays = (last > middle / 2) & (last > AGREES * size) & (distance > 0) & (last > (bound or 0) * distance)
+    shrunk = Measured(left, right, distance, last).where(stays)
+    if not len(shrunk):
+        return None
+    widest = shrunk[int(shrunk.moved.argmax())]
+    return widest if precisely(readout, widest).moved > widest.moved / 2 else None
+
+
+def _difference(readout: Readout, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    first, second = formula(readout, X), formula(readout, Y)
+    assert first is not None and second is not None
+    return first - second
+
+
+def _halved(readout: Readout, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The half of X to ΠY over which φ moves more, HALVINGS times: its ends, and ‖φ(X) − φ(Y)‖ half-way and last."""
+    history = []
+    for _ in range(HALVINGS):
+        between = (X + align(X, Y)) / 2
+        images = [apply(readout, side) for side in (X, between, Y)]
+        before, after = ((images[i] - images[i + 1]).norm(dim=1) for i in (0, 1))
+        nearer = (before > after)[:, None, None]
+        X, Y = torch.where(nearer, X, between), torch.where(nearer, between, Y)
+        history.append(torch.maximum(before, after))
+    return X, Y, history[HALVINGS // 2 - 1], history[-1]

@@ -1,0 +1,101 @@
+"""Pairs with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic, from the values that the key's floats have.
+
+A choice of permutations Π_j makes Y a_j = Π_j X a_j a linear system with rational solutions: it is solved exactly, and
+every comparison is exact. A matrix is a list of rows of fractions.
+"""
+
+from fractions import Fraction
+from itertools import islice, product
+
+import numpy as np
+
+from permlab.readouts.theory.metric import quotient_distance
+
+Matrix = list[list[Fraction]]
+Equation = dict[int, Fraction]  # the unknowns with their coefficients, none of them 0; the sum is 0
+
+
+def colliding_pair(key: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[Matrix, Matrix] | None:
+    """From float X, Y [n, d] with β_A(X) ≈ β_A(Y): a pair that their permutations confuse exactly, if there is one."""
+    A, (n, d) = rational(key), X.shape
+    basis = null_space(_equations(A, X @ key, Y @ key), 2 * n * d)
+    if not basis:
+        return None
+    weights = _clearest(np.array(basis, dtype=float).reshape(-1, 2, n, d))
+    used = [(weight, vector) for weight, vector in zip(weights, basis, strict=True) if weight]
+    entries = [sum((weight * vector[i] for weight, vector in used), Fraction(0)) for i in range(2 * n * d)]
+    largest = max(map(abs, entries)) or 1
+    rows = [[entry / largest for entry in entries[start : start + d]] for start in range(0, 2 * n * d, d)]
+    return (rows[:n], rows[n:]) if collides(A, rows[:n], rows[n:]) else None
+
+
+def collides(A: Matrix, X: Matrix, Y: Matrix) -> bool:
+    """Is β_A(X) = β_A(Y), and Y not X with its rows permuted?"""
+    columns = list(zip(*A, strict=True))
+
+    def image(rows: Matrix) -> list[list[Fraction]]:
+        return [sorted(sum(x * a for x, a in zip(row, column, strict=True)) for row in rows) for column in columns]
+
+    return sorted(X) != sorted(Y) and image(X) == image(Y)
+
+
+def rational(matrix: np.ndarray) -> Matrix:
+    return [[Fraction(value) for value in row] for row in matrix.tolist()]
+
+
+def null_space(equations: list[Equation], unknowns: int) -> Matrix:
+    """A basis of the solutions, by reduced echelon form: a 1 for one free unknown each, 0 for the others."""
+    solved: dict[int, Equation] = {}  # unknown: the others that it is the sum of
+    for equation in equations:
+        left = _substituted(equation, solved)
+        if left:
+            pivot = min(left)
+            scale = -left.pop(pivot)
+            right = {unknown: coefficient / scale for unknown, coefficient in left.items()}
+            solved = {unknown: _substituted(others, {pivot: right}) for unknown, others in solved.items()}
+            solved[pivot] = right
+    free = [unknown for unknown in range(unknowns) if unknown not in solved]
+    one, zero = Fraction(1), Fraction(0)
+    return [
+        [solved[i].get(place, zero) if i in solved else (one if i == place else zero) for i in range(unknowns)]
+        for place in free
+    ]
+
+
+def _substituted(equation: Equation, solved: dict[int, Equation]) -> Equation:
+    """The equation in unknowns that are not solved for."""
+    total: Equation = {}
+    for unknown, coefficient in equation.items():
+        for other, part in solved.get(unknown, {unknown: Fraction(1)}).items():
+            total[other] = total.get(other, Fraction(0)) + coefficient * part
+    return {unknown: coefficient for unknown, coefficient in total.items() if coefficient}
+
+
+def _equations(A: Matrix, U: np.ndarray, V: np.ndarray) -> list[Equation]:
+    """Y a_j = Π_j X a_j with the permutations that sort U = XA and V = YA [n, D], and column sums 0.
+
+    The entries of X are the unknowns 0 … nd − 1, row by row, those of Y the next.
+    """
+    (n, D), d = U.shape, len(A)
+    equations = [{i * d + k: Fraction(1) for i in range(n)} for k in range(d)]
+    for j in range(D):
+        column = [(k, row[j]) for k, row in enumerate(A) if row[j]]
+        for x, y in zip(U[:, j].argsort().tolist(), V[:, j].argsort().tolist(), strict=True):
+            left = {(n + y) * d + k: a for k, a in column}
+            equations.append(left | {x * d + k: -a for k, a in column})
+    return equations
+
+
+def _clearest(basis: np.ndarray) -> list[int]:
+    """Weights of the basis vectors [r, 2, n, d] whose sum has X, Y far apart for its size; simple ones come first.
+
+    Random ones are there because only almost every pair of a subspace has X ≁ Y.
+    """
+    r = len(basis)
+    simple = np.array(list(islice(product((0, 1, -1), repeat=r), 1, 2000)))
+    weights = np.concatenate([simple, np.random.default_rng(0).integers(-9, 10, (64, r))])
+    pairs = np.tensordot(weights, basis, axes=1)
+    size = np.linalg.norm(pairs.reshape(len(pairs), -1), axis=1)
+    apart = np.array([quotient_distance(x, y) for x, y in pairs]) / np.where(size > 0, size, 1)
+    chosen: list[int] = weights[np.argmax(apart > 0.75 * apart.max())].tolist()
+    return chosen

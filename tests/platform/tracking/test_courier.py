@@ -1,0 +1,179 @@
+"""A courier delivers a run while it is trained, whatever happens to the run, to the courier and to the machine."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from permlab.datasets.store import GraphStore
+from permlab.platform.errors import DamagedFile
+from permlab.platform.files.json_files import read_json
+from permlab.platform.run.cell import run_cell
+from permlab.platform.run.histories import read_history
+from permlab.platform.run.record import Record
+from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.words import read_settings
+from permlab.platform.tracking.cell_delivery import CellDelivery
+from permlab.platform.tracking.courier import Courier
+from permlab.platform.tracking.courier_process import follow
+from permlab.platform.tracking.store import connect
+from permlab.tasks.task import GraphTask
+from tests.platform.calling import DATA, call, only_cell, only_run, runs_in, start
+from tests.platform.driving import drive
+
+
+def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) -> None:
+    words = ("train", DATA, "method=ordering", "train.epochs=120", "train.checkpoint_every=7", "threads=1")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    whole.mkdir()
+    parts.mkdir()
+    assert call(whole, *words, "track=false")[0] == 0
+    epochs_seen: list[int] = []
+    for least in (10, 45):
+        process = start(parts, *words)
+        limit = time.monotonic() + 90
+        while not ((parts / "runs").exists() and len(read_history(next((parts / "runs" / "cells").iterdir()))) > least):
+            assert time.monotonic() < limit and process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        epochs_seen.append(len(read_history(only_cell(parts))))
+        assert not (only_cell(parts) / "result.json").exists(), "it was done before it was killed"
+    code, _, err = call(parts, *words)
+    assert code == 0, err
+    left, right = only_cell(whole), only_cell(parts)
+    assert left.name == right.name
+    assert read_json(left / "result.json")["metrics"] == read_json(right / "result.json")["metrics"]
+    ours, theirs = (torch.load(cell / "weights.pt", weights_only=True) for cell in (left, right))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    client = connect(parts / "runs")
+    run = only_run(client)  # one run, not three
+    assert run.info.status == "FINISHED"
+    steps = [point.step for point in client.get_metric_history(run.info.run_id, "train/running_loss")]
+    assert sorted(steps) == list(range(1, 121))
+
+
+def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) -> None:
+    """It takes seconds to start; a run may be killed, and begun again, in the meantime."""
+    words = [DATA, "threads=1", f"runs={tmp_path / 'runs'}"]
+    settings = read_settings(RunSettings, words)
+    record = Record(settings, GraphStore.open(settings.dataset, build_missing=True).manifest)
+    record.folder.mkdir(parents=True)
+    record.start()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    courier = [
+        sys.executable,
+        "-m",
+        "permlab.platform.tracking.courier_process",
+        str(record.folder),
+        str(dead.pid),
+        "now",
+    ]
+    done = subprocess.run(courier, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
+
+
+@pytest.fixture
+def untold(tmp_path: Path) -> Path:
+    """The folder of a run that is done, and in no store."""
+    words = [DATA, "train.epochs=3", "threads=1", f"runs={tmp_path / 'runs'}"]
+    run_cell(read_settings(RunSettings, words))
+    return only_cell(tmp_path)
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch, capsys, dead: bool) -> None:
+    """Those of dead processes, and one's own."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr("permlab.platform.tracking.courier.SOON", 0.1)  # less than Python needs to start
+    parent = "1" if dead else str(os.getpid())
+    left = subprocess.Popen(
+        [sys.executable, "-m", "permlab.platform.tracking.courier_process", str(untold.resolve()), parent, "now"]
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not (untold / ".delivery.pid").exists():
+            assert time.monotonic() < limit and left.poll() is None
+            time.sleep(0.01)
+        left.send_signal(signal.SIGSTOP)
+        courier = Courier(untold)
+        courier.send()
+        first = courier.process
+        courier.wait(60 if dead else 8)
+        assert first is not None and first.returncode == -signal.SIGKILL
+        if not dead:
+            assert left.poll() is None and "not in MLflow yet: no answer" in capsys.readouterr().err
+            return
+        assert left.wait(10) == -signal.SIGKILL
+    finally:
+        left.kill()
+    assert courier.process is not None and courier.process.returncode == 0 and capsys.readouterr().err == ""
+    assert only_run(connect(untold.parent.parent)).info.status == "FINISHED"
+
+
+def test_what_is_sent_again_does_not_count_twice(untold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A courier is killed when the store has the metrics, but not yet the end of the run."""
+    client = connect(untold.parent.parent)
+
+    def die(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(client, "set_terminated", die)
+            CellDelivery(untold, client).advance()
+        time.sleep(0.01)
+    CellDelivery(untold, client).advance()
+    run = only_run(client)
+    for metric in ("train/running_loss", "cost/parameters"):
+        steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
+        assert len(steps) == len(set(steps)) == (3 if metric.startswith("train") else 1)
+
+
+def test_a_courier_delivers_the_others_and_names_the_damaged_cell(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = drive(tmp_path / "runs", "name=x", "seed=[0,1]")
+    damaged = sorted(tmp_path.glob("runs/cells/*/history.jsonl"))[0]
+    damaged.write_bytes(damaged.read_bytes().replace(b"0.", b"1.", 1))
+    with pytest.raises(DamagedFile, match=str(damaged)):
+        follow(folder, os.getppid())
+    stored = runs_in(connect(tmp_path / "runs"), "x")
+    assert {run.info.status for run in stored} == {"FINISHED"} and len(stored) == 2  # the other cell, and the parent
+
+
+def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
+    words = ("train", DATA, "train.epochs=1000000", "train.checkpoint_every=1000000", "threads=1")
+    process = start(tmp_path, *words)
+    limit = time.monotonic() + 90
+    while not list(tmp_path.glob("runs/cells/*/history.jsonl")):
+        assert time.monotonic() < limit and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "the same command resumes from" in err, err
+    cell = only_cell(tmp_path)
+    assert (cell / "checkpoint.pt").exists() and read_json(cell / "result.json")["status"] == "KILLED"
+    assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
+
+
+def test_the_last_epoch_is_told_when_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A courier that looks while the final evaluation runs must not miss its metrics."""
+    words = [DATA, "train.epochs=3", "train.eval_every=100", "threads=1", f"runs={tmp_path / 'runs'}"]
+    client = connect(tmp_path / "runs")
+    measure = GraphTask.on_validation_epoch_end
+
+    def look(task: GraphTask) -> None:
+        CellDelivery(only_cell(tmp_path), client).advance()
+        measure(task)
+
+    monkeypatch.setattr(GraphTask, "on_validation_epoch_end", look)
+    result = run_cell(read_settings(RunSettings, words))
+    CellDelivery(only_cell(tmp_path), client).advance()
+    assert only_run(client).data.metrics["holdout/auc"] == result["metrics"]["holdout"]["auc"]

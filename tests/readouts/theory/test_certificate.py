@@ -1,0 +1,157 @@
+"""The certificate's numbers say what the theorems say."""
+
+import pytest
+import torch
+
+from permlab.readouts.catalogue import build
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.pooling import Sum
+from permlab.readouts.theory.certificate import Certificate, certify, theorem_bounds
+from permlab.readouts.theory.keys import full_spark, lipschitz_bounds
+from permlab.readouts.theory.metric import quotient_distance
+
+
+def certificate(method: str, n: int = 3, d: int = 2, **options) -> Certificate:
+    readout = build(method, d=d, max_nodes=n, **options)
+    found = certify(readout, n, samples=600, steps=24)
+    assert found.contradictions(readout) == []
+    return found
+
+
+def test_sort_pooling_jumps_and_beta_does_not() -> None:
+    sort, ordering = certificate("sort"), certificate("ordering")
+    assert sort.jump is not None and sort.jump.distance < 1e-5 and sort.jump.moved > 0.1
+    assert sort.sampling.largest.ratio > 1e5
+    assert ordering.jump is None
+    assert ordering.sampling.largest.ratio <= ordering.upper * (1 + 1e-6) < 2
+
+
+def test_the_default_key_collides_and_a_universal_key_does_not() -> None:
+    collided, kept = certificate("ordering"), certificate("ordering", key=full_spark(2, 7))
+    assert collided.collision is not None and collided.universality.universal is False
+    readout = build("ordering", 2, 3).double()
+    X, Y = collided.collision.X, collided.collision.Y
+    torch.testing.assert_close(readout(X), readout(Y))
+    assert quotient_distance(X, Y) == pytest.approx(collided.collision.distance) and collided.collision.distance > 0.1
+    assert kept.collision is None and kept.universality.universal is True
+    assert kept.lower <= kept.gradient.smallest.ratio < 0.85 * kept.sampling.smallest.ratio
+    assert kept.gradient.largest.ratio == pytest.approx(kept.upper, rel=0.01)  # b₀ = s₁(A) is reached
+
+
+ONCE_REFUTED = [  # true facts, against which float64 alone found "collisions" and "jumps"; all sizes: certify_all.py
+    ("power_sums", 5, 1),
+    ("power_sums", 8, 1),
+    ("polynomial", 7, 2),
+    ("alpha0", 8, 1),
+    ("alpha1", 8, 1),
+    ("alpha2", 8, 1),
+    ("zeta0", 6, 2),
+    ("zeta0", 8, 2),
+    ("identity", 1, 2),
+]
+
+
+@pytest.mark.parametrize(("method", "n", "d"), ONCE_REFUTED)
+def test_no_true_fact_is_refuted(method: str, n: int, d: int) -> None:
+    readout = build(method, d=d, max_nodes=n)
+    found = certify(readout, n, steps=1)
+    assert found.contradictions(readout) == [] and found.collision is None and found.jump is None
+    assert found.unconfirmed is not None or method == "identity"  # float64 still sees a collision: it was looked at
+
+
+def test_outputs_below_a_proved_bound_are_no_jump() -> None:
+    found = certificate("ordering", key=[[1e5, 0, 1], [0, 1e5, 1]])
+    assert found.jump is None and found.sampling.largest.ratio <= found.upper * (1 + 1e-9)
+
+
+def test_ratios_are_those_of_their_pairs() -> None:
+    found, readout = certificate("alpha0", n=4), build("alpha0", d=2, max_nodes=4).double()
+    for pair in (found.sampling.smallest, found.sampling.largest, found.gradient.smallest, found.gradient.largest):
+        assert pair.distance == pytest.approx(quotient_distance(pair.X, pair.Y), rel=1e-9)
+        assert pair.moved == pytest.approx(float((readout(pair.X) - readout(pair.Y)).norm()), rel=1e-3, abs=1e-14)
+
+
+def test_gradient_goes_beyond_sampling() -> None:
+    found = certificate("alpha0")
+    assert found.gradient.largest.ratio > found.sampling.largest.ratio
+
+
+def test_sum_collides_at_once() -> None:
+    found = certificate("sum")
+    assert found.collision is not None and found.collision.moved < 1e-9 < 1e-2 < found.collision.distance
+
+
+def test_newton_reaches_a_collision_that_nobody_drew() -> None:
+    found = certificate("kernels", kernels=4)  # scaling a row moves nothing; no family draws that
+    assert found.collision is not None
+    assert found.collision.moved < 1e-10 and found.collision.distance > 1e-2
+
+
+def test_the_identity_is_not_invariant() -> None:
+    assert certificate("identity").invariance_error > 0.1
+
+
+@pytest.mark.parametrize("method", ["alpha1", "alpha2", "zeta1"])
+def test_algebraic_embeddings_are_lipschitz_but_not_below(method: str) -> None:
+    found = certificate(method)
+    assert found.jump is None and found.collision is None
+    assert found.sampling.largest.ratio < 10
+    assert found.sampling.smallest.ratio < 1e-3
+
+
+def test_a_wrong_claim_is_named() -> None:
+    class Boastful(Sum):
+        injective = "yes"
+
+    readout = Boastful(2)
+    found = certify(readout, 3, samples=300, steps=5)
+    assert found.contradictions(readout) == ["injective is 'yes'"]
+
+
+def test_a_subclass_is_not_held_to_the_bounds_of_its_parent() -> None:
+    class Threefold(Sum):
+        def pool(self, x: torch.Tensor, ptr: torch.Tensor) -> torch.Tensor:
+            return 3 * super().pool(x, ptr)
+
+    readout = Threefold(2)
+    found = certify(readout, 3, samples=300, steps=5)
+    assert found.sampling.largest.ratio > 3**0.5 and found.contradictions(readout) == []
+
+
+def test_bounds_are_the_theorems() -> None:
+    A = full_spark(2, 7)
+    assert theorem_bounds(build("ordering", 2, 3, key=A), 3) == lipschitz_bounds(A)
+    assert theorem_bounds(build("ordering", 2, 4, key=A), 4)[0] is None  # 7 < 1 + 4!
+    assert theorem_bounds(build("ordering", 2, 3), 3) == (None, pytest.approx(3**0.5))
+    assert theorem_bounds(build("sum", 2, 4), 4) == (None, 2.0)
+    assert theorem_bounds(build("sort", 2, 4), 4) == (None, None)
+
+
+def test_beyond_six_rows_universality_is_left_open_unless_columns_are_many() -> None:
+    assert certificate("ordering", n=7).universality is None
+    assert certificate("ordering", n=7, key=full_spark(2, 8)).universality.universal is True
+
+
+def test_progress_counts_both_ways() -> None:
+    seen: list[tuple[int, int | None]] = []
+    certify(build("sum", 2, 3), 3, samples=100, steps=4, progress=lambda *step: seen.append(step))
+    done, total = zip(*seen, strict=True)
+    assert done == tuple(range(1, total[0] + 1)) and len(set(total)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 0}, "n is 0; it must be an integer of at least 1"),
+        ({"n": 4}, "n is 4, but the readout was built for max_nodes = 3"),
+        ({"n": 3, "samples": 5}, "samples is 5; it must be an integer of at least 100"),
+        ({"n": 3, "steps": 0}, "steps is 0"),
+    ],
+)
+def test_bad_settings_are_one_line(settings: dict, message: str) -> None:
+    with pytest.raises(ReadoutError, match=message):
+        certify(build("sort", 2, 3), **settings)
+
+
+def test_one_row_has_nothing_to_permute() -> None:
+    assert certificate("sort", n=1).sampling.largest.ratio == pytest.approx(1)
