@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -147,6 +148,17 @@ def test_every_package_is_listed() -> None:
         for folder in {file.parent for file in (ROOT / part).rglob("*.py")}:
             dotted = ".".join(("permlab", *folder.relative_to(ROOT).parts))
             assert f'"{dotted}" = ' in listed, f"{dotted} is not in [tool.setuptools.package-dir]"
+
+
+def test_readme_has_the_map_of_the_house() -> None:
+    """One row per folder at the top, and per folder with modules in one of these; each row links to its folder."""
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    top = {path for path in ROOT.iterdir() if path.is_dir() and path.name not in ignored and path.name[0] != "."}
+    rooms = {room.parent for part in MAY_IMPORT for room in (ROOT / part).glob("*/*.py")}
+    _, _, rows = (ROOT / "README.md").read_text().partition("## Map of the house\n")
+    mapped = re.findall(r"^\| \[(\S+)/\]\((\S+)\) \| \S.* \|$", rows, re.M)
+    assert all(name == link for name, link in mapped)
+    assert sorted(name for name, _ in mapped) == sorted(str(path.relative_to(ROOT)) for path in top | rooms)
 
 
 def test_the_wheel_stands_alone(tmp_path: Path) -> None:
