@@ -13,13 +13,13 @@ from permlab.readouts.errors import ReadoutError
 
 
 class _Algebraic(Readout):
-    """Coefficients of one polynomial a graph, of degree N: X is padded with zero rows. The lower bound is 0."""
+    """Coefficients of one polynomial of degree N per graph: X is padded with zero rows. The lower bound is 0."""
 
     permutation_invariant = True
     injective = "yes"
     bi_lipschitz = False
     max_nodes: int
-    extra: ClassVar[int]  # outputs beside the coefficients
+    extra: ClassVar[int]  # outputs in addition to the coefficients
 
     def __init__(self, in_channels: int, max_nodes: int) -> None:
         check_size("in_channels", in_channels)
@@ -139,5 +139,5 @@ class Zeta1(Alpha1):
 def check_plane(name: str, d: int) -> None:
     if d != 2:
         raise ReadoutError(
-            f"d is {d}; {name} takes d = 2 only, one complex number a row: use Alpha0 or Alpha1 for other d"
+            f"d is {d}; {name} takes d = 2 only, one complex number per row: use Alpha0 or Alpha1 for other d"
         )

@@ -16,7 +16,7 @@ from permlab.readouts.segments import flat_padded
 
 
 class Readout(Aggregation):
-    """φ: the rows of a graph, in any order, → R^m. A subclass states its facts and gives `pool`.
+    """φ: the rows of a graph, in any order, → R^m. A subclass states its facts and implements `pool`.
 
     The facts are about the map that φ induces on matrices of n rows modulo row permutations, with the metric d(X, Y) =
     min_Π ‖X − ΠY‖_F: inequality (1.2).
@@ -34,7 +34,7 @@ class Readout(Aggregation):
     in_channels: int
     out_channels: int
     max_nodes: int | None = None  # N, where the output has room for N rows only
-    validate: bool = True  # look at the values of x and ptr, which waits for the device; shapes are always checked
+    validate: bool = True  # check the values of x and ptr, which waits for the device; shapes are always checked
 
     __call__ = torch.nn.Module.__call__  # bypass PyG's own checks: ours give clearer messages
 
@@ -73,7 +73,7 @@ class Readout(Aggregation):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Keys and centres are in double precision; a device that has none (MPS) gets them rounded."""
+        """Keys and centres are in double precision; on a device without it (MPS) they are rounded."""
 
         def rounded(tensor: Tensor) -> Tensor:
             try:
@@ -95,7 +95,8 @@ class Readout(Aggregation):
 class RowReadout(Readout):
     """A readout whose output is n rows in a canonical order; `forward` pads them with zeros to N and flattens.
 
-    A subclass gives `rows`. With `padded=False`, `forward` returns the rows as they are: what a ragged layer takes.
+    A subclass implements `rows`. With `padded=False`, `forward` returns the rows unpadded, as a ragged layer takes
+    them.
     """
 
     row_channels: int
@@ -124,7 +125,7 @@ class RowReadout(Readout):
 
 
 def gives_rows(readout: torch.nn.Module) -> bool:
-    """Whether `padded=False` says all there is to know: not if a subclass changes what is padded or called."""
+    """Whether `padded=False` gives the same rows that are padded: not if a subclass overrides `pool` or `forward`."""
     if not isinstance(readout, RowReadout):
         return False
     return type(readout).pool is RowReadout.pool and type(readout).forward is RowReadout.forward

@@ -1,7 +1,7 @@
-"""What is refused, in one line that names the limit and the value.
+"""Input checks. Each refusal is one line that names the limit and the value.
 
 NaN policy: NaN and ±inf are refused. Sorting would move a NaN to a place that looks like data, and a sum would hide
-which graph it came from. The check is one sum over x; only if that sum is not finite is every entry looked at.
+which graph it came from. The check is one sum over x; every entry is checked only if that sum is not finite.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def check_shape(x: Tensor, in_channels: int) -> None:
 
 
 def check_finite(x: Tensor) -> None:
-    """No entry of x is NaN or infinite. Reads a number back from the device."""
+    """No entry of x is NaN or infinite. Waits for the device."""
     if not torch.isfinite(x.detach().sum()):  # a sum of finite entries may overflow: look closer before refusing
         bad = ~torch.isfinite(x)
         if bad.any():
@@ -75,11 +75,11 @@ def ptr_from_index(index: Tensor | None, x: Tensor, dim_size: int | None) -> Ten
         )
     if n and int(index[0]) < 0:
         raise ReadoutError(f"index[0] is {int(index[0])}; graphs are numbered from 0")
-    found = int(index[-1]) + 1 if n else 0
-    graphs = found if dim_size is None else dim_size
-    if graphs < found:
+    needed = int(index[-1]) + 1 if n else 0
+    graphs = needed if dim_size is None else dim_size
+    if graphs < needed:
         raise ReadoutError(
-            f"dim_size is {dim_size}, but index names graph {found - 1}: dim_size must be at least {found}"
+            f"dim_size is {dim_size}, but index names graph {needed - 1}: dim_size must be at least {needed}"
         )
     counts = torch.bincount(index, minlength=graphs)
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -112,7 +112,7 @@ def as_matrix(name: str, value: Any) -> Tensor:
 
 
 def check_key(A: Any, d: int | None = None) -> Tensor:
-    """A as float64 [d, D] with D ≥ d, or a ReadoutError. With fewer columns than rows no X is separated."""
+    """A as float64 [d, D] with D ≥ d, or a ReadoutError. A key with D < d separates nothing."""
     key = as_matrix("the key A", A).detach().to(torch.float64)
     if d is not None and key.size(0) != d:
         raise ReadoutError(f"the key A has {key.size(0)} rows, but d = {d}: it must be [{d}, D]")

@@ -1,4 +1,4 @@
-"""Bad input to a readout, a key or a certificate, in words meant for its user."""
+"""The error for bad input to a readout, a key or a certificate, worded for the user."""
 
 
 class ReadoutError(ValueError):

@@ -20,7 +20,7 @@ def unit_rows(x: Tensor) -> Tensor:
 
 
 class _KernelSum(Readout):
-    """Σ_k K(x_k; y) for y in a finite set; a subclass gives `features`, [n, d] → [n, m]."""
+    """Σ_k K(x_k; y) for y in a finite set; a subclass implements `features`, [n, d] → [n, m]."""
 
     permutation_invariant = True
     bi_lipschitz = False
@@ -41,7 +41,7 @@ class GaussianKernels(_KernelSum):
     """φ(X)_j = Σ_k exp(−‖x_k − a_j‖²/σ²), j ∈ [m]: [n, d] → R^m. Kernel vectors: seeded normal, scaled to length 1.
 
     The paper does not give m; 100 here. As in section 4 every node is first scaled to length 1 (a zero row stays 0):
-    that forgets lengths, so the map is not injective, and it is not continuous where a row is 0. With normalise=False
+    that loses the lengths, so the map is not injective, and it is not continuous where a row is 0. With normalise=False
     it is Lipschitz. For d = 1 there are two unit vectors, so at most two distinct outputs.
     """
 
@@ -72,7 +72,7 @@ class GaussianKernels(_KernelSum):
         self.register_buffer("centres", unit_rows(drawn))
 
     def features(self, x: Tensor) -> Tensor:
-        """exp(2⟨u, a⟩/σ² − ‖u‖²/σ² − ‖a‖²/σ²): [n, d] → [n, m], u the rows of x, scaled to length 1 if asked."""
+        """exp(2⟨u, a⟩/σ² − ‖u‖²/σ² − ‖a‖²/σ²): [n, d] → [n, m], u the rows of x, normalised if `normalise`."""
         u, centres, scale = unit_rows(x) if self.normalise else x, self.centres.to(x.dtype), 1 / self.sigma**2
         inner = torch.addmm(-scale * centres.square().sum(1), u, 2 * scale * centres.T)
         return (inner - scale * u.square().sum(1, keepdim=True)).clamp(max=0).exp()
@@ -81,9 +81,9 @@ class GaussianKernels(_KernelSum):
 class FourierKernels(_KernelSum):
     """φ(X) = (Re, Im) of Σ_k exp(2πi⟨x_k, y_j⟩), j ∈ [m/2]: [n, d] → R^m. Frequencies: seeded normal, times `scale`.
 
-    Lipschitz. Injective for no n: the frequencies are floats, multiples of some 2^−k, so 2^k added to an entry of X
-    moves nothing. Where n·d > m no frequencies help: a continuous map into fewer dimensions is not injective.
-    Otherwise 2nd + 1 generic real ones would suffice (arXiv 2306.06529).
+    Lipschitz. Not injective for any n: the frequencies are floats, multiples of some 2^−k, so adding 2^k to an entry of
+    X changes nothing. If n·d > m, no choice of frequencies is injective: a continuous map into fewer dimensions never
+    is. Otherwise 2nd + 1 generic real ones would suffice (arXiv 2306.06529).
     """
 
     injective = "no"

@@ -1,4 +1,4 @@
-"""The names of the readouts, for those who need not import torch to check one."""
+"""The names of the readouts; checking a name does not import torch."""
 
 from difflib import get_close_matches
 

@@ -1,7 +1,7 @@
 """The algebraic embeddings of section 2: coefficients of polynomials whose factors are the rows.
 
 α₀ and ζ₀ come from multiplying the linear factors one by one, for a whole batch at once. A zero row multiplies P_X by
-t, which moves no coefficient here: they are indexed from the top, so graphs of different sizes are padded consistently.
+t, which leaves the coefficients where they are: they are indexed from the top, so padding to a common N is consistent.
 """
 
 from functools import lru_cache
@@ -34,7 +34,7 @@ def monomials(d: int, degree: int) -> list[tuple[int, ...]]:
 
 @lru_cache(maxsize=32)
 def _lower(d: int, degree: int) -> np.ndarray:
-    """[m + 1, d]: where the coefficient of p − e_j stands, in the list (1, c_p for p in monomials, 0)."""
+    """[m + 1, d]: the index of the coefficient of p − e_j in the list (1, c_p for p in monomials, 0)."""
     places = {p: place for place, p in enumerate([(0,) * d, *monomials(d, degree)])}
     zero = len(places)
 
@@ -131,5 +131,5 @@ def zeta0(X: Any) -> Tensor:
     """ζ₀(X): the coefficients of Q(t) = Π_k (t − x_{k,1} − i·x_{k,2}), [n, 2] → R^{2n}. Injective, not Lipschitz."""
     x, ptr, n = _one(X)
     if x.size(1) != 2:
-        raise ReadoutError(f"X has d = {x.size(1)} columns; ζ₀ needs d = 2, one complex number a row")
+        raise ReadoutError(f"X has d = {x.size(1)} columns; ζ₀ needs d = 2, one complex number per row")
     return complex_coefficients(x, ptr, n)[0]

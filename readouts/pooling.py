@@ -11,7 +11,7 @@ from permlab.readouts.segments import segment_sum
 class Identity(RowReadout):
     """φ(X) = X, zero-padded to N rows: [n, d] → R^{N·d}.
 
-    Not permutation invariant, so not a map of the quotient at all. `augment` is this readout, trained on permuted
+    Not permutation invariant, so it is not defined on the quotient. `augment` is this readout, trained on permuted
     copies.
     """
 
@@ -63,8 +63,9 @@ class Sum(Readout):
 class SortPooling(RowReadout):
     """φ(X) = ΠX with Π X(:, d) = ↓X(:, d), zero-padded to N rows: [n, d] → R^{N·d}.
 
-    Ties in the last column are broken by the column before it, and so on: left in input order, the map would not be
-    invariant. Injective, but not continuous for d ≥ 2: near a tie in the last column a small change swaps two rows.
+    Ties in the last column are broken by the column before it, and so on: if ties kept the input order, the map would
+    not be invariant. Injective, but not continuous for d ≥ 2: near a tie in the last column a small change swaps two
+    rows.
     """
 
     permutation_invariant = True

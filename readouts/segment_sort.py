@@ -40,7 +40,7 @@ segment_sort = _operator(
 
 
 def plain_segment_unsort(values: Tensor, rows: Tensor) -> Tensor:
-    """What `segment_sort` did to the columns, undone: values, rows [n, k] → [n, k]."""
+    """The inverse of `segment_sort`: values, rows [n, k] → [n, k]."""
     return torch.empty_like(values, memory_format=torch.contiguous_format).scatter_(0, rows.long(), values)
 
 
@@ -54,7 +54,7 @@ segment_unsort = _operator(
 def plain_lexicographic_order(x: Tensor, ptr: Tensor) -> Tensor:
     """x [n, d] → order [n]: in every graph by the last column descending, ties by the column before it, and so on."""
     order = torch.arange(x.size(0), device=x.device)
-    for column in x.unbind(1):  # stable: what is sorted last counts most
+    for column in x.unbind(1):  # stable sorts: the column sorted last decides first
         order = order[column[order].argsort(descending=True, stable=True)]
     graph = segment_ids(ptr, x.size(0))
     return order[graph[order].argsort(stable=True)]
@@ -73,7 +73,7 @@ def _keep_rows(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor])
 
 
 def _sort_backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, None]:
-    """The gradient takes the same permutations back."""
+    """The gradient applies the inverse permutations."""
     return segment_unsort(grad, ctx.saved_tensors[0]), None
 
 
@@ -92,7 +92,8 @@ torch.library.register_autograd("permlab::segment_unsort", _unsort_backward, set
 def _descending(x: Tensor, ptr: Tensor) -> Tensor:
     """The rows [n, k] in which every column of x, without −0, descends within every graph, ties as given.
 
-    Graph and value are one integer key where 64 bits hold both: one sort instead of two takes a quarter of the time.
+    If 64 bits hold both graph and value, they form one integer key: one sort instead of two takes a quarter of the
+    time.
     """
     graph = segment_ids(ptr, x.size(0))
     columns = x.T.contiguous()  # the last dimension is the fast one to sort
@@ -100,12 +101,12 @@ def _descending(x: Tensor, ptr: Tensor) -> Tensor:
         by_value = columns.argsort(dim=1, descending=True, stable=True)
         return by_value.gather(1, graph[by_value].argsort(dim=1, stable=True)).T
     bits = columns.float().view(torch.int32)
-    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # as integers these compare as the floats do
+    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # compared as integers, these order like the floats
     return ((graph << 32) + ~ascending).argsort(dim=1, stable=True).T
 
 
 class _SortRows(torch.autograd.Function):
-    """`segment_sort`'s values with its gradient: called so, a sort takes a tenth less than by the operator's own."""
+    """`segment_sort` with its gradient as an autograd function: a tenth faster than autograd through the operator."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ class _SortRows(torch.autograd.Function):
 
 
 class _Rearrange(torch.autograd.Function):
-    """The rows of x in another order; the gradient knows that each is taken once."""
+    """The rows of x in another order; each row is taken once, so the gradient is the inverse permutation."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, order: Tensor) -> Tensor:

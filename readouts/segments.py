@@ -1,6 +1,6 @@
 """Arithmetic on flat batches: the rows of graph b are x[ptr[b]:ptr[b+1]].
 
-Work is proportional to the n rows that exist. Nothing here reads a number back from the device: shapes are known on the
+Work is proportional to the n rows that exist. Nothing here copies a value back from the device: shapes are known on the
 host, so no call waits for an accelerator.
 """
 

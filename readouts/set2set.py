@@ -1,4 +1,4 @@
-"""Set2Set (Vinyals, Bengio, Kudlur 2015): the numbers of PyG's, from an LSTM cell instead of a whole LSTM layer."""
+"""Set2Set (Vinyals, Bengio, Kudlur 2015): the same values as PyG's, from an LSTM cell instead of an LSTM layer."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ class Set2Set(Readout):
     """q_t = LSTM(q*_{t−1}), a_t = softmax(X q_t), q*_t = (q_t, Xᵀa_t), t = 1 … T: [n, d] → R^{2d}. Trainable.
 
     Not injective for n ≥ 3: a continuous map into 2d < n·d dimensions. Not Lipschitz: the softmax moves weight between
-    rows that lie arbitrarily far apart. The weights start from `seed`, whatever the global generator holds.
+    rows that lie arbitrarily far apart. The initial weights depend on `seed` alone, not on the global generator.
     """
 
     permutation_invariant = True

@@ -27,9 +27,9 @@ class Ordering(RowReadout):
 
     Key None is [I | 1], D = d + 1: Lipschitz with s₁(A), injective almost everywhere (Proposition 3.7), everywhere only
     for n = 1, d = 1 or n = d = 2, so not bi-Lipschitz. With a universal key it is injective and bi-Lipschitz (Theorem
-    3.10); a full spark key with D ≥ n(d−1) + 1 columns is universal for n rows (`spark.enough_columns`). The columns
-    are sorted each on its own: a row of the output is not the image of one node. A key may be given in words, as in
-    `permlab certify`: "spark:15" has 15 columns.
+    3.10); a full spark key with D ≥ n(d−1) + 1 columns is universal for n rows (`spark.enough_columns`). Each column is
+    sorted on its own, so a row of the output is not the image of one node. A key may be given as text, as in `permlab
+    certify`: "spark:15" has 15 columns.
     """
 
     permutation_invariant = True

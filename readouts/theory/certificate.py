@@ -1,7 +1,7 @@
-"""What a readout keeps and loses on n × d matrices, as far as a search can find out.
+"""What a readout preserves and what it loses on n × d matrices, as far as a search can tell.
 
-A search proves no bound. But a ratio, a collision or a jump that it reports is a fact: float64 finds the pair, which is
-kept, and `confirm` checks it in many digits or by shrinking it.
+A search does not prove a bound. But a ratio, a collision or a jump that it reports is a fact: float64 finds the pair,
+which is stored, and `confirm` checks it in many digits or by shrinking it.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,16 @@ from permlab.readouts.theory.search import Measured, Pair, apply, explore, measu
 from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
 from permlab.readouts.theory.universality import Universality, check_universal, decidable
 
-COLLIDED, APART = 1e-10, 1e-2  # outputs this near for inputs this far, relative to the size of X: perhaps a collision
+COLLIDED, APART = (
+    1e-10,
+    1e-2,
+)  # candidate collision: outputs this close, inputs this far apart, relative to X
 INVARIANT = 1e-9
 
 
 @dataclass(frozen=True)
 class Extremes:
-    """The pairs of smallest and largest ‖φ(X) − φ(Y)‖ / d(X, Y) that one way of searching found."""
+    """The pairs with the smallest and the largest ‖φ(X) − φ(Y)‖ / d(X, Y) of one search strategy."""
 
     smallest: Pair
     largest: Pair
@@ -39,7 +42,7 @@ class Extremes:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The result of `certify`. None stands for: no theorem says (bounds), none found (pairs), not decided."""
+    """The result of `certify`. None means: no theorem applies (bounds), no pair was found (pairs), not decided."""
 
     n: int
     d: int
@@ -50,26 +53,26 @@ class Certificate:
     lower: float | None  # a₀ of a theorem
     upper: float | None  # b₀
     collision: Pair | None  # confirmed
-    unconfirmed: Pair | None  # nearly a collision, where none was confirmed: one image in float64, not in many digits
+    unconfirmed: Pair | None  # a near collision, if none was confirmed: equal images in float64, not in many digits
     jump: Pair | None
     universality: Universality | None
 
     def contradictions(self, readout: Readout) -> list[str]:
         """Facts that the readout's class states and this certificate refutes."""
-        found = []
+        refuted = []
         if readout.permutation_invariant and self.invariance_error > INVARIANT:
-            found.append("permutation_invariant is True")
+            refuted.append("permutation_invariant is True")
         if readout.injective == "yes" and self.collision:
-            found.append("injective is 'yes'")
+            refuted.append("injective is 'yes'")
         if readout.lipschitz and self.jump:
-            found.append("lipschitz is True")
+            refuted.append("lipschitz is True")
         smallest = min(self.sampling.smallest.ratio, self.gradient.smallest.ratio)
         largest = max(self.sampling.largest.ratio, self.gradient.largest.ratio)
         if self.lower and smallest < self.lower * (1 - 1e-6):
-            found.append(f"a ratio of {smallest:.4g} below a₀ = {self.lower:.4g}")
+            refuted.append(f"a ratio of {smallest:.4g} below a₀ = {self.lower:.4g}")
         if self.upper and largest > self.upper * (1 + 1e-6):
-            found.append(f"a ratio of {largest:.4g} above b₀ = {self.upper:.4g}")
-        return found
+            refuted.append(f"a ratio of {largest:.4g} above b₀ = {self.upper:.4g}")
+        return refuted
 
 
 def certify(
@@ -119,7 +122,7 @@ def certify(
 
 
 def theorem_bounds(readout: Readout, n: int) -> tuple[float | None, float | None]:
-    """(a₀, b₀) of inequality (1.2) for matrices of n rows, where a theorem gives them: of these classes, no others."""
+    """(a₀, b₀) of inequality (1.2) for matrices of n rows, if a theorem gives them; only for these exact classes."""
     if type(readout) is Sum:
         return None, sqrt(n)
     if type(readout) is ReducedOrdering:
@@ -137,7 +140,7 @@ def _norm(matrix: Tensor) -> float:
 
 
 def _invariance_error(readout: Readout, X: Tensor, seed: int) -> float:
-    """Images count as at least a thousandth of the usual size: what is left of a sum that cancels is rounding."""
+    """Relative to the image, taken as at least 1e-3 of the median size: below that, a sum that cancels is rounding."""
     images = apply(readout, X)
     moved = apply(readout, pairs.shuffled(X, torch.Generator().manual_seed(seed + 1)))
     size = images.norm(dim=1)
@@ -151,14 +154,14 @@ def _extremes(readout: Readout, low: Measured, high: Measured) -> Extremes:
 
 
 def _collision(
-    readout: Readout, found: tuple[Measured, ...], universality: Universality | None
+    readout: Readout, searches: tuple[Measured, ...], universality: Universality | None
 ) -> tuple[Pair | None, Pair | None]:
-    """Two clearly different matrices with one image: confirmed, or else what float64 takes for such a pair."""
+    """Two clearly different matrices with the same image: confirmed, or else a pair that float64 cannot separate."""
     if universality and universality.X is not None and universality.Y is not None:
         X, Y = universality.X, universality.Y
         return Pair(X, Y, quotient_distance(X, Y), 0.0), None
     unconfirmed = None
-    for measured in found:
+    for measured in searches:
         far = measured.where(measured.distance > APART * measured.X.flatten(1).norm(dim=1))
         nearest = far.extremes(4, largest=False)
         for pair in (nearest[place] for place in range(len(nearest))):

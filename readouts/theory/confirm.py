@@ -1,4 +1,4 @@
-"""What float64 suggests, confirmed or not: a collision and a ratio in many digits, a jump by shrinking the pair."""
+"""Confirms what float64 suggests: a collision or a ratio in many digits, a jump by shrinking the pair."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from permlab.readouts.theory.precise import formula, length, numbers
 from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, pseudo_inverse
 
 DIGITS = 60
-AGREES = 1e-6  # a formula and its readout, relative to the size of the image
-JUMPS = 16  # pairs that are shrunk
+AGREES = 1e-6  # largest difference of a formula and its readout, relative to the size of the image
+JUMPS = 16  # how many pairs are shrunk
 HALVINGS = 20
 
 
 def precisely(readout: Readout, pair: Pair) -> Pair:
-    """The pair with ‖φ(X) − φ(Y)‖ in DIGITS digits; as it is, where φ has no formula."""
+    """The pair with ‖φ(X) − φ(Y)‖ in DIGITS digits; unchanged if φ has no formula."""
     if not has_formula(readout, pair):
         return pair
     with mp.workdps(DIGITS):
@@ -27,7 +27,7 @@ def precisely(readout: Readout, pair: Pair) -> Pair:
 
 
 def has_formula(readout: Readout, pair: Pair) -> bool:
-    """Is there a formula that gives the readout's own numbers? A subclass may have changed what its parent computes."""
+    """Does a formula give the same values as the readout? A subclass may have changed what its parent computes."""
     images = apply(readout, torch.stack([pair.X, pair.Y])).detach().numpy()
     for X, image in zip((pair.X, pair.Y), images, strict=True):
         precise = formula(readout, numbers(X))
@@ -37,10 +37,9 @@ def has_formula(readout: Readout, pair: Pair) -> bool:
 
 
 def collision(readout: Readout, pair: Pair) -> Pair | None:
-    """The pair, moved by Newton's method to where φ(X) = φ(Y) in many digits. None: it does not get there.
-
-    Where n rows merge, images may be δⁿ apart for inputs δ apart: equal means much nearer than that. A step takes the
-    difference in many digits and the Jacobian in float64, and gains several digits each time where images do meet.
+    """The pair, moved by Newton's method to where φ(X) = φ(Y) in many digits. None: it does not converge. If n rows
+    merge, images may be δⁿ apart for inputs δ apart: equal means much closer than that. A step takes the difference in
+    many digits and the Jacobian in float64; if the images do meet, it gains several digits each time.
     """
     if not has_formula(readout, pair):
         return None
@@ -58,9 +57,9 @@ def collision(readout: Readout, pair: Pair) -> Pair | None:
     return Pair(X, Y, quotient_distance(X, Y), float(moved))
 
 
-def jump(readout: Readout, found: Measured, bound: float | None) -> Pair | None:
-    """A pair near which φ jumps: halved again and again, its inputs meet and its outputs do not, beyond any bound."""
-    start = found.extremes(JUMPS, largest=True)
+def jump(readout: Readout, measured: Measured, bound: float | None) -> Pair | None:
+    """A pair near which φ jumps: after repeated halving its inputs meet and its outputs do not, beyond any bound."""
+    start = measured.extremes(JUMPS, largest=True)
     left, right, middle, last = _halved(readout, start.X, start.Y)
     distance = quotient_distances(left, right)
     size = torch.stack([apply(readout, side).norm(dim=1) for side in (left, right)]).amax(dim=0)
@@ -79,7 +78,7 @@ def _difference(readout: Readout, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def _halved(readout: Readout, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The half of X to ΠY over which φ moves more, HALVINGS times: its ends, and ‖φ(X) − φ(Y)‖ half-way and last."""
+    """Bisects X … ΠY, keeping the half where φ changes more: the ends, and ‖φ(X) − φ(Y)‖ half-way and at the end."""
     history = []
     for _ in range(HALVINGS):
         between = (X + align(X, Y)) / 2

@@ -1,4 +1,4 @@
-"""Pairs with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic, from the values that the key's floats have.
+"""Pairs with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic, with the key's floats taken as exact values.
 
 A choice of permutations Π_j makes Y a_j = Π_j X a_j a linear system with rational solutions: it is solved exactly, and
 every comparison is exact. A matrix is a list of rows of fractions.
@@ -12,11 +12,11 @@ import numpy as np
 from permlab.readouts.theory.metric import quotient_distance
 
 Matrix = list[list[Fraction]]
-Equation = dict[int, Fraction]  # the unknowns with their coefficients, none of them 0; the sum is 0
+Equation = dict[int, Fraction]  # unknown: its coefficient, not 0; the sum is 0
 
 
 def colliding_pair(key: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[Matrix, Matrix] | None:
-    """From float X, Y [n, d] with β_A(X) ≈ β_A(Y): a pair that their permutations confuse exactly, if there is one."""
+    """From float X, Y [n, d] with β_A(X) ≈ β_A(Y): a pair that collides exactly under their permutations, if any."""
     A, (n, d) = rational(key), X.shape
     basis = null_space(_equations(A, X @ key, Y @ key), 2 * n * d)
     if not basis:
@@ -30,7 +30,7 @@ def colliding_pair(key: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[Matri
 
 
 def collides(A: Matrix, X: Matrix, Y: Matrix) -> bool:
-    """Is β_A(X) = β_A(Y), and Y not X with its rows permuted?"""
+    """Is β_A(X) = β_A(Y), while Y is not X with its rows permuted?"""
     columns = list(zip(*A, strict=True))
 
     def image(rows: Matrix) -> list[list[Fraction]]:
@@ -44,8 +44,8 @@ def rational(matrix: np.ndarray) -> Matrix:
 
 
 def null_space(equations: list[Equation], unknowns: int) -> Matrix:
-    """A basis of the solutions, by reduced echelon form: a 1 for one free unknown each, 0 for the others."""
-    solved: dict[int, Equation] = {}  # unknown: the others that it is the sum of
+    """A basis of the solutions, by reduced echelon form: in each, one free unknown is 1 and the others are 0."""
+    solved: dict[int, Equation] = {}  # unknown: the equation that expresses it by the others
     for equation in equations:
         left = _substituted(equation, solved)
         if left:
@@ -87,9 +87,8 @@ def _equations(A: Matrix, U: np.ndarray, V: np.ndarray) -> list[Equation]:
 
 
 def _clearest(basis: np.ndarray) -> list[int]:
-    """Weights of the basis vectors [r, 2, n, d] whose sum has X, Y far apart for its size; simple ones come first.
-
-    Random ones are there because only almost every pair of a subspace has X ≁ Y.
+    """Candidate weights of the basis vectors [r, 2, n, d], so that X and Y are far apart for their size; simple ones
+    first. Random ones follow because only almost every pair of a subspace has X ≁ Y.
     """
     r = len(basis)
     simple = np.array(list(islice(product((0, 1, -1), repeat=r), 1, 2000)))

@@ -1,4 +1,4 @@
-"""Keys A [d, D] of β_A (section 3): how they are made, and what their singular values promise.
+"""Keys A [d, D] of β_A (section 3): how to make them, and the bounds that their singular values give.
 
 Keys are float64; `Ordering` casts them to the dtype of its input.
 """
@@ -41,7 +41,7 @@ def _check_shape(d: int, D: int) -> None:
 
 
 def identity(d: int) -> Tensor:
-    """I, D = d: never enough for d, n ≥ 2 (Proposition 3.6)."""
+    """I, D = d: never universal for d, n ≥ 2 (Proposition 3.6)."""
     _check_shape(d, d)
     return torch.eye(d, dtype=torch.float64)
 
@@ -49,7 +49,7 @@ def identity(d: int) -> Tensor:
 def identity_plus(a: Any) -> Tensor:
     """[I | a], D = d + 1: separates almost every X if no a_k is 0 (Proposition 3.7).
 
-    Every X only for n = 1, d = 1 or n = d = 2: two rows of d columns need 2d − 1.
+    It separates every X only for n = 1, d = 1 or n = d = 2: two rows of d columns need D ≥ 2d − 1.
     """
     column = as_matrix("a", torch.as_tensor(a, dtype=torch.float64).reshape(1, -1))[0]
     _check_shape(column.numel(), column.numel())
@@ -71,7 +71,7 @@ def gaussian(d: int, D: int, seed: int = 0) -> Tensor:
 
 
 def full_spark(d: int, D: int, seed: int = 0) -> Tensor:
-    """D unit columns in R^d, any d of them independent. Random; proved by minors where they are few enough."""
+    """D unit columns in R^d, any d of them independent. Random; verified by all minors if they are few enough."""
     _check_shape(d, D)
     for attempt in range(100):
         columns = gaussian(d, D, seed + 1_000_003 * attempt)
@@ -82,12 +82,12 @@ def full_spark(d: int, D: int, seed: int = 0) -> Tensor:
 
 
 def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
-    """A key from words: ones, identity, gaussian:D, spark:D, spark (D of Theorem 3.9 for n rows), or 1,0,1;0,1,1."""
+    """A key from text: ones, identity, gaussian:D, spark:D, spark (D of Theorem 3.9 for n rows), or 1,0,1;0,1,1."""
     name, _, size = text.partition(":")
     if name in ("ones", "identity") and not size:
         return identity_plus_ones(d) if name == "ones" else identity(d)
     if name == "spark" and not size:
-        D = universal_size(d, min(n, 20))  # 20! is over the limit, and 99999999! takes hours
+        D = universal_size(d, min(n, 20))  # 20! exceeds the limit, and 99999999! would take hours
         if D > MAX_COLUMNS:
             raise ReadoutError(
                 f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: "
@@ -108,7 +108,7 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
 
 
 def universal_size(d: int, n: int) -> int:
-    """D = 1 + (d−1)·n!, where every full spark key is universal (Theorem 3.9); n(d−1) + 1 is enough for that."""
+    """D = 1 + (d−1)·n!, from which every full spark key is universal (Theorem 3.9); n(d−1) + 1 are enough too."""
     return 1 + (d - 1) * int(np.prod(np.arange(1, n + 1), dtype=object))
 
 

@@ -1,4 +1,4 @@
-"""Pairs (X, Y) on which a readout may show what it does: far apart, close by, and close to where maps break.
+"""Pairs (X, Y) that test a readout: far apart, close together, and close to points where maps are not continuous.
 
 Each family is a function (count, n, d, generator) → X, Y [count, n, d], float64.
 """
@@ -39,7 +39,7 @@ def nearby(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Te
 
 
 def across_a_tie(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Two rows almost tie in one column, in X one way round, in Y the other: where an order of rows changes."""
+    """Two rows almost tie in one column, in opposite orders in X and Y: a point where the order of rows changes."""
     X = normal(count, n, d, generator)
     pair, column = torch.arange(count), torch.randint(d, (count,), generator=generator)
     X[pair, -1, column] = X[pair, 0, column]
@@ -50,7 +50,7 @@ def across_a_tie(count: int, n: int, d: int, generator: Generator) -> tuple[Tens
 
 
 def across_zero(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """One row is almost 0, in X on one side, in Y on the other: where a direction is lost."""
+    """One row is almost 0, with opposite signs in X and Y: a point where its direction is undefined."""
     X = normal(count, n, d, generator)
     X[:, 0] *= _steps(count)[:, 0] / 2
     Y = X.clone()
@@ -59,14 +59,14 @@ def across_zero(count: int, n: int, d: int, generator: Generator) -> tuple[Tenso
 
 
 def across_equal_rows(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Equal rows are pulled apart in two ways that keep their mean: where roots of polynomials merge."""
+    """Equal rows are pulled apart in two ways that keep their mean: a point where roots of polynomials merge."""
     centre, first, second = (normal(count, size, d, generator) for size in (1, n, n))
     first, second = (centre + _steps(count) * (move - move.mean(dim=1, keepdim=True)) for move in (first, second))
     return first, second
 
 
 def small_integers(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Entries −1, 0, 1, and Y is X with every column in an order of its own: ties everywhere, equal column sums."""
+    """Entries −1, 0, 1, and Y is X with every column permuted on its own: ties everywhere, equal column sums."""
     X = torch.randint(-1, 2, (count, n, d), generator=generator).double()
     order = torch.rand(count, n, d, generator=generator).argsort(dim=1)
     return X, X.gather(1, order)
@@ -83,7 +83,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def draw(samples: int, n: int, d: int, seed: int) -> tuple[Tensor, Tensor]:
-    """About `samples` pairs, as many from each family."""
+    """About `samples` pairs, the same number from each family."""
     generator = torch.Generator().manual_seed(seed)
     share = -(-samples // len(FAMILIES))
     drawn = [family(share, n, d, generator) for family in FAMILIES.values()]

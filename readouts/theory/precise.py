@@ -1,7 +1,7 @@
 """φ(X) in as many digits as mpmath is set to: each readout's formula, to confirm what float64 only suggests.
 
-X [n, d] is an array of mpf. A readout of your own joins by `@formula.register`; without a formula nothing about it is
-confirmed.
+X [n, d] is an array of mpf. Register a formula for your own readout with `@formula.register`; without one, nothing
+about it is confirmed.
 """
 
 from functools import singledispatch
@@ -35,7 +35,7 @@ def length(values: np.ndarray) -> Any:
 
 @singledispatch
 def formula(readout: Readout, X: np.ndarray) -> np.ndarray | None:
-    """φ(X) [m], or None where no formula is known."""
+    """φ(X) [m], or None if no formula is known."""
     return None
 
 

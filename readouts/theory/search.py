@@ -10,10 +10,10 @@ from permlab.readouts.base import Readout
 from permlab.readouts.theory import pairs
 from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
 
-LEAST_DISTANCE = 1e-7  # below, a ratio of float64 numbers says more about rounding than about φ
+LEAST_DISTANCE = 1e-7  # below this, a float64 ratio shows rounding rather than φ
 STARTS = 1000
-MOST_NUMBERS = 10**7  # n·m for every pair that a step looks at: some 100 MB
-ROUNDS = 8  # of short paths from noisy copies of the best pairs
+MOST_NUMBERS = 10**7  # n·m summed over the pairs of one step: some 100 MB
+ROUNDS = 8  # rounds of short paths from noisy copies of the best pairs
 COPIES, NOISE = 4, 0.5
 
 
@@ -51,7 +51,7 @@ class Measured:
         return Pair(self.X[place], self.Y[place], float(self.distance[place]), float(self.moved[place]))
 
     def where(self, places: Tensor) -> "Measured":
-        """The pairs that a mask or indices choose, copied."""
+        """A copy of the pairs that a mask or indices select."""
         return Measured(self.X[places], self.Y[places], self.distance[places], self.moved[places])
 
     def beside(self, others: "Measured") -> "Measured":
@@ -78,7 +78,7 @@ def measure(readout: Readout, X: Tensor, Y: Tensor) -> Measured:
 
 
 def steps_of(steps: int) -> int:
-    """How many steps `explore` takes in all, if its last path has `steps`."""
+    """How many steps `explore` takes in all, if each long path has `steps`."""
     return (1 + ROUNDS) * _short(steps) + steps
 
 
@@ -117,7 +117,7 @@ def _noisy(X: Tensor, generator: torch.Generator) -> Tensor:
 def climb(
     readout: Readout, start: Measured, steps: int, largest: bool, rate: float, step_done: Callable[[], None]
 ) -> Measured:
-    """Adam on log ratio; the best pair of each path. The matching in d(X, Y) is solved anew at every step."""
+    """Adam on log ratio; the best pair of each path. The matching in d(X, Y) is solved again at every step."""
     sign = 1.0 if largest else -1.0
     X, Y = start.X.clone().requires_grad_(), start.Y.clone().requires_grad_()
     best = start.where(torch.arange(len(start)))
@@ -142,19 +142,19 @@ def climb(
 
 
 def jacobian(readout: Readout, X: Tensor, Y: Tensor) -> Tensor:
-    """Of φ(X) − φ(Y) by X and Y, [m, 2nd]: a batch of copies of the pair, one for each output, and one gradient."""
-    m, found = readout.out_channels, []
+    """The Jacobian of φ(X) − φ(Y) in X and Y, [m, 2nd]: one copy of the pair per output, and one gradient for all."""
+    m, blocks = readout.out_channels, []
     for outputs in torch.arange(m).split(max(1, MOST_NUMBERS // (10 * m))):
         copies = torch.stack([X, Y]).repeat(len(outputs), 1, 1).requires_grad_()
         images = apply(readout, copies).view(len(outputs), 2, m)
         own = (images[:, 0] - images[:, 1]).gather(1, outputs[:, None])
         (gradient,) = torch.autograd.grad(own.sum(), copies)
-        found.append(gradient.view(len(outputs), -1))
-    return torch.cat(found)
+        blocks.append(gradient.view(len(outputs), -1))
+    return torch.cat(blocks)
 
 
 def meet(readout: Readout, pair: Pair, rounds: int = 20) -> Pair:
-    """Newton's method towards φ(X) = φ(Y) from a pair that is nearly there, X and Y both free, shortest steps."""
+    """Newton's method towards φ(X) = φ(Y) from a pair that is close to it; X and Y both move, by minimum-norm steps."""
     both = torch.stack([pair.X, pair.Y])
     for _ in range(rounds):
         images = apply(readout, both)

@@ -1,4 +1,4 @@
-"""Full spark keys: any d columns of A [d, D] are independent. All C(D, d) minors are looked at, so D must be small."""
+"""Full spark keys: any d columns of A [d, D] are independent. All C(D, d) minors are computed, so D must be small."""
 
 from itertools import combinations, islice
 from math import comb
@@ -36,8 +36,8 @@ def is_full_spark(A: Any) -> bool:
 def enough_columns(A: Any, n: int) -> bool:
     """Is A full spark with D ≥ n(d−1) + 1, and so universal for n rows, whatever n is?
 
-    If β_A(X) = β_A(Y), each of the D columns matches row x₁ with one of the n rows of Y; some row of Y is met d times
-    and agrees with x₁ in d independent columns, so they are equal. Remove both and repeat.
+    If β_A(X) = β_A(Y), each of the D columns matches row x₁ with one of the n rows of Y; some row of Y is matched d
+    times and agrees with x₁ in d independent columns, so they are equal. Remove both and repeat.
     """
     key = check_key(A)
     d, D = key.shape

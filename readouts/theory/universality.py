@@ -1,4 +1,4 @@
-"""Is A a universal key for n rows? A decision by subspaces, after Proposition 3.8.
+"""Is A a universal key for n rows? A decision procedure over subspaces, after Proposition 3.8.
 
 β_A(X) = β_A(Y) means that permutations Π_j exist with Y a_j = Π_j X a_j for every column a_j of A. For one choice of
 permutations those pairs (X, Y) form a subspace E; the pairs with Y = ΠX form a subspace F_Π. A is universal if and
@@ -6,11 +6,11 @@ only if every E lies in the union of the n! subspaces F_Π, and a subspace lies 
 it lies in one of them.
 
 The search goes column by column and keeps E as an orthonormal basis, which only shrinks. It stops
-- where E ⊂ F_Π: everything below is X ~ Y. The basis, read as n vectors for X and n for Y, shows that without trying
+- where E ⊂ F_Π: everything below is X ~ Y. The basis, read as n vectors for X and n for Y, shows this without trying
   permutations: the two families are equal up to order;
-- where a child lies in a sibling: whatever it holds, the sibling holds too. So a column that tells nothing has one
+- where a child lies in a sibling: the sibling contains everything in it. So a column that adds no information has one
   child.
-By symmetry Π_1 = I, and Π_2 is taken once a conjugacy class. Constants (1vᵀ, 1vᵀ) lie in every E and F_Π and are
+By symmetry Π_1 = I, and Π_2 is taken once per conjugacy class. Constants (1vᵀ, 1vᵀ) lie in every E and F_Π and are
 left out.
 """
 
@@ -33,8 +33,8 @@ from permlab.readouts.theory.exact_pairs import Matrix, colliding_pair, null_spa
 from permlab.readouts.theory.spark import enough_columns
 
 MAX_ROWS = 6
-MAX_STEP = 10**10  # operations to compare n! null spaces of (n−1)d dimensions: some seconds
-ZERO = 1e-9  # a singular value below is 0; the gap around it is part of the result
+MAX_STEP = 10**10  # operations to compare n! null spaces of (n−1)d dimensions: a few seconds
+ZERO = 1e-9  # singular values below this count as 0; the gap around it is part of the result
 SAFE_GAP = (1e-11, 1e-7)
 
 
@@ -46,8 +46,8 @@ class Universality:
     n: int
     d: int
     D: int
-    visited: int  # subspaces looked at: the size of the proof, or of the search
-    gap: tuple[float, float]  # largest singular value taken for 0, smallest taken for not 0
+    visited: int  # subspaces visited: the size of the proof, or of the search
+    gap: tuple[float, float]  # largest singular value counted as 0, smallest counted as nonzero
     reason: str
     exact: tuple[Matrix, Matrix] | None = None  # a pair that collides
     X: Tensor | None = None  # the same pair, rounded
@@ -60,7 +60,7 @@ class Universality:
 
 @dataclass(frozen=True)
 class _Subspace:
-    """A basis of pairs: X and Y [n, d, r], r pairs; `columns` of the key are settled."""
+    """A basis of pairs: X and Y [n, d, r], r pairs; the first `columns` columns of the key have been used."""
 
     X: np.ndarray
     Y: np.ndarray
@@ -68,7 +68,7 @@ class _Subspace:
 
 
 class _Gap:
-    """Watches every singular value that was compared with 0."""
+    """Tracks how close singular values came to the threshold for 0."""
 
     def __init__(self) -> None:
         self.zero, self.nonzero = 0.0, np.inf
@@ -95,8 +95,8 @@ def check_universal(
 
     A full spark key with D ≥ n(d−1) + 1 columns is universal for any n. Other keys are searched, which is exponential:
     n ≤ 6. Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic. Universal:
-    `visited` subspaces prove it, and `gap` says how clear the ranks were. `budget` bounds the subspaces, `seconds` the
-    time.
+    `visited` subspaces prove it, and `gap` says how clear-cut the ranks were. `budget` bounds the subspaces, `seconds`
+    the time.
     """
     key = as_matrix("the key A", A).detach().double().numpy()
     d, D = key.shape
@@ -143,7 +143,7 @@ def _searched(
 
 
 def _of_low_rank(key: np.ndarray, n: int) -> Universality:
-    """A row v with vᵀA = 0 has the image of a zero row."""
+    """A row v with vᵀA = 0 has the same image as a zero row."""
     d, D = key.shape
     columns = zip(*rational(key), strict=True)
     null = null_space([{k: a for k, a in enumerate(column) if a} for column in columns], d)
@@ -161,7 +161,7 @@ def _refuted(verdict: Universality, X: Matrix, Y: Matrix) -> Universality:
 
 def check_within_reach(n: int, d: int) -> None:
     if n > MAX_ROWS:
-        raise ReadoutError(f"n is {n}; the search goes through permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
+        raise ReadoutError(f"n is {n}; the search enumerates permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
     if not within_reach(n, d):
         raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {_largest_width(n)} for n = {n}")
 
@@ -192,8 +192,8 @@ def _standard_form(key: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _roots(n: int, d: int, orders: np.ndarray) -> Iterator[_Subspace]:
-    """After the columns of I: y_1 = x_1, y_k = Π_k x_k, with Π_2 once a conjugacy class; column sums are 0. Lazily:
-    there are n!^(d−2) times as many as classes.
+    """After the columns of I: y_1 = x_1, y_k = Π_k x_k, with Π_2 once per conjugacy class; column sums are 0. Lazily:
+    there are n!^(d−2) per class.
     """
     centred = scipy.linalg.helmert(n).T / np.sqrt(2)  # [n, n − 1], so that (x, Πx) has length 1
     second = _class_representatives(n) if d > 1 else []
@@ -216,14 +216,14 @@ def _class_representatives(n: int) -> list[np.ndarray]:
             for others in partitions(left - part, part):
                 yield [part, *others]
 
-    found = []
+    representatives = []
     for lengths in partitions(n, n):
         order, start = np.arange(n), 0
         for length in lengths:
             order[start : start + length] = np.roll(order[start : start + length], 1)
             start += length
-        found.append(order)
-    return found
+        representatives.append(order)
+    return representatives
 
 
 def _equal_families(X: np.ndarray, Y: np.ndarray, gap: _Gap) -> bool:
@@ -266,6 +266,6 @@ def _maximal(projectors: np.ndarray, dimensions: np.ndarray, gap: _Gap) -> list[
 
 
 def _any_pair(space: _Subspace, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A random X, Y [n, d] of the subspace: the permutations of such a pair are those of almost all others."""
+    """A random X, Y [n, d] of the subspace: almost every pair has the same permutations."""
     weights = np.random.default_rng(0).standard_normal(space.X.shape[2])
     return space.X @ weights @ basis, space.Y @ weights @ basis
