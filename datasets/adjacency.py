@@ -1,4 +1,4 @@
-"""The two things a GCN needs of a graph: Â and Â·Z, neither of which depends on the weights.
+"""The two things that a GCN needs from a graph: Â and Â·Z, neither of which depends on the weights.
 
 Â = D̃^-1/2 (A + I) D̃^-1/2,   D̃ = D + I
 """
@@ -14,7 +14,7 @@ from permlab.datasets.chunk import GraphChunk, pointer
 class Adjacency(NamedTuple):
     """Â of several graphs as block-diagonal CSR, columns local to each graph, and Â·Z."""
 
-    degree: np.ndarray  # [n] int64, entries a row
+    degree: np.ndarray  # [n] int64, entries per row
     column: np.ndarray  # [n + e] int32, ascending in each row
     value: np.ndarray  # [n + e] float32
     az: np.ndarray  # [n, r] float32

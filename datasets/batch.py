@@ -47,7 +47,7 @@ class GraphBatch:
     y          [B] or [B, T]   targets; NaN where a label is missing
     graph_id   [B]             which graphs these are
 
-    `sizes` are the numbers of nodes, kept on the host, so that nobody has to ask the device for them. `step` is the
+    `sizes` are the numbers of nodes, kept on the host, so that reading them does not wait for the device. `step` is the
     place of a training batch in its epoch.
     """
 
@@ -70,7 +70,7 @@ class GraphBatch:
         return len(self.sizes)
 
     @cached_property
-    @torch.inference_mode(False)  # what is kept may be trained on later
+    @torch.inference_mode(False)  # it is cached, and may be trained on later
     def batch(self) -> Tensor:
         """The graph of every node, [n] int64: what PyG's aggregations take as `index`."""
         graphs = torch.arange(len(self), device=self.ptr.device)

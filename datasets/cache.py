@@ -1,7 +1,7 @@
 """The cache: build a data set once, whole or not at all, and verify it.
 
-A build writes into a temporary folder beside its place and is renamed when whole. A lock keeps two builders
-apart; it dies with its process, so a killed builder leaves nothing but a folder that the next one removes.
+A build writes into a temporary folder beside its place and is renamed when whole. A lock allows one builder at a time;
+it ends with its process, so a killed builder leaves only a folder that the next one removes.
 """
 
 import errno
@@ -33,7 +33,7 @@ from permlab.datasets.writer import ShardWriter
 
 
 def cache_root() -> Path:
-    """`PERMLAB_CACHE`, or `~/.cache/permlab`; with a cache on object storage, where its local copies are."""
+    """`PERMLAB_CACHE`, or `~/.cache/permlab`; if the cache is on object storage, the folder of its local copies."""
     variable = "PERMLAB_LOCAL_CACHE" if remote_address() else "PERMLAB_CACHE"
     return Path(os.environ.get(variable) or "~/.cache/permlab").expanduser()
 
@@ -54,9 +54,9 @@ def build(
     download: Progress = _silent,
     note: Callable[[str], None] = lambda message: None,
 ) -> Manifest:
-    """Build the data set unless it is there already, made from the same source in the same format."""
+    """Build the data set unless it exists already, from the same source and in the same format."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise DataError(GUARD)  # a worker that imports the script which is building: it would wait for itself
+        raise DataError(GUARD)  # a worker that imports the building script: it would wait for itself
     name = parse_name(text)
     folder = folder_of(name)
     try:
@@ -87,7 +87,7 @@ def build(
 
 
 def fetch(name: DatasetName) -> Path:
-    """The data set's folder; what lies on object storage alone is copied there first."""
+    """The data set's folder; if it exists only on object storage, it is copied first."""
     folder = folder_of(name)
     remote = None if (folder / FILE_NAME).exists() else RemoteFolder.of(name.folder)
     if remote:
@@ -99,13 +99,13 @@ def fetch(name: DatasetName) -> Path:
 
 
 def ensure(text: str) -> None:
-    """Build the data set if it is missing or damaged, or if its source is quick to look at and has changed."""
+    """Build the data set if it is missing or damaged, or if its source is quick to check and has changed."""
     if parse_name(text).source.quick_digest or missing(text):
         build(text)
 
 
 def missing(text: str, progress: Progress = _silent) -> str:
-    """Why the data set has to be built before it can be used; empty if it is there, and whole."""
+    """Why the data set has to be built before it can be used; empty if it exists and is whole."""
     name = parse_name(text)
     try:
         checked_manifest(folder_of(name), name.text, progress)
@@ -126,14 +126,14 @@ def locked(path: Path, on_wait: Callable[[], None]) -> AcquireReturnProxy:
 
 
 def _current(name: DatasetName, folder: Path) -> Manifest | None:
-    """The manifest if the cache is whole and still what the source would give."""
+    """The manifest if the cache is whole and up to date with its source."""
     try:
         manifest = checked_manifest(folder, name.text)
     except (CacheMissing, CacheBroken):
         return None
     try:
         digest = name.source.digest()
-    except DataError:  # the source has gone; what was made of it is here
+    except DataError:  # the source is gone, but the data set built from it is here
         return manifest
     return manifest if digest in (None, manifest.source_digest) else None
 
@@ -195,7 +195,7 @@ def _digest_of_zip(workspace: Path) -> str:
 
 
 def verify(text: str, progress: Progress = _silent) -> Manifest:
-    """Compare every file with its digest; the first that differs is named."""
+    """Compare every file with its digest; the error names the first that differs."""
     name = parse_name(text)
     folder = fetch(name)
     manifest = read_manifest(folder, name.text)

@@ -1,8 +1,8 @@
 """The cache is checked on use: a file that changed since it last matched its digest is compared with it again.
 
-A stamp in the data set's folder holds what the file system said of each file when it matched: size, times of change,
-inode. Reading the whole cache takes about 0.6 s per GB; with the stamp it is done once, not in every run. What a stamp
-cannot see are bits that change on the disk itself, below the file system: `permlab data verify` reads every byte.
+A stamp in the data set's folder records each file's metadata when it matched: size, times of change, inode. Reading the
+whole cache takes about 0.6 s per GB; with the stamp it is done once, not in every run. A stamp does not detect bits
+that change on the disk itself, below the file system: `permlab data verify` reads every byte.
 """
 
 import json
@@ -19,16 +19,16 @@ _remembered: dict[Path, dict[str, Any]] = {}  # for folders that cannot be writt
 
 
 def checked_manifest(folder: Path, name: str, progress: Progress = lambda done, total: None) -> Manifest:
-    """The manifest of a data set whose files are what they were when it was built; CacheBroken if one is not."""
+    """The manifest of a data set whose files have not changed since the build; CacheBroken if one has."""
     manifest = read_manifest(folder, name)
     compare(folder, manifest, _read_stamp(folder), progress)
     return manifest
 
 
 def compare(folder: Path, manifest: Manifest, stamp: dict[str, Any], progress: Progress) -> None:
-    """Compare the files that are not as in the stamp with their digests and stamp them; CacheBroken names a bad one."""
+    """Compare files that differ from the stamp with their digests, then stamp them; CacheBroken names a bad one."""
     try:
-        seen = {entry.file: _seen(folder, entry) for entry in manifest.files}  # before they are read
+        seen = {entry.file: _seen(folder, entry) for entry in manifest.files}  # taken before the files are read
         changed = [entry for entry in manifest.files if stamp.get(entry.file) != seen[entry.file]]
         total, done = sum(entry.bytes for entry in changed), 0
         for entry in changed:
@@ -43,7 +43,7 @@ def compare(folder: Path, manifest: Manifest, stamp: dict[str, Any], progress: P
 
 
 def _seen(folder: Path, entry: FileEntry) -> list[Any]:
-    """What tells a file from one that was changed since, as far as the file system knows."""
+    """Metadata that changes when the file does, as far as the file system knows."""
     status = (folder / entry.file).stat()
     return [entry.sha256, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 

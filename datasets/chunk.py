@@ -1,8 +1,8 @@
 """A run of graphs as flat arrays, and its form as an Arrow record batch.
 
-One row a graph: `x: list<fixed_size_list<float32, r>>`, `edge_src` and `edge_dst: list<int32>` (both
+One row per graph: `x: list<fixed_size_list<float32, r>>`, `edge_src` and `edge_dst: list<int32>` (both
 directions, node ids local to the graph, sorted), `y: float32`, `graph_id: int64`, `group: int64`.
-Graphs of one group are the same thing (the same molecule, say) and never stand on both sides of a split.
+Graphs of one group are equal (the same molecule, say) and always stay on one side of a split.
 """
 
 from collections.abc import Sequence
@@ -53,13 +53,13 @@ def make_chunk(
 ) -> GraphChunk:
     """Graphs of `counts` nodes each; `src`, `dst` index the rows of `x`, in any order.
 
-    Edges are made undirected and simple: both directions, no loops (Â adds its own), none twice.
+    Edges are made undirected and simple: both directions, no loops (Â adds its own), no duplicates.
     """
     node_ptr = pointer(counts)
     n = len(x)
     if node_ptr[-1] != n or len(y) != len(counts):
         raise DataError(f"counts name {node_ptr[-1]} nodes and {len(counts)} graphs, data has {n} and {len(y)}")
-    with np.errstate(over="ignore"):  # what is too large for single precision is infinite there, and refused
+    with np.errstate(over="ignore"):  # values too large for single precision become infinite, and are refused
         x, y = np.ascontiguousarray(x, dtype=np.float32), np.asarray(y).astype(np.float32)
     bad = ~(np.isfinite(x).all(axis=1))
     if bad.any():

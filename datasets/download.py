@@ -1,4 +1,4 @@
-"""Fetch a file with a size limit, and unpack a zip that nobody vouched for."""
+"""Fetch a file with a size limit, and unpack an untrusted zip."""
 
 import errno
 import shutil
@@ -12,9 +12,9 @@ from urllib.request import urlopen
 
 from permlab.datasets.errors import DataError
 
-MAX_BYTES = 4 << 30  # of a download, and of what a zip unpacks to
-MAX_RATIO = 100  # of what a zip unpacks to and itself; tables of numbers have about 5
-SMALL = 10 << 20  # what a zip may unpack to in any case
+MAX_BYTES = 4 << 30  # limit of a download and of an unpacked zip
+MAX_RATIO = 100  # unpacked size over zip size; tables of numbers have about 5
+SMALL = 10 << 20  # an unpacked size that is always allowed
 BLOCK = 1 << 20
 
 
@@ -61,7 +61,7 @@ def unzip(archive: Path, folder: Path, wanted: set[str], max_bytes: int = MAX_BY
                 raise DataError(f"{archive} is refused: it unpacks to {size / 2**20:,.0f} MiB, over the limit")
             if size > max(MAX_RATIO * archive.stat().st_size, SMALL):
                 raise DataError(
-                    f"{archive} is refused: it unpacks to more than {MAX_RATIO} times its size, as no data set does"
+                    f"{archive} is refused: it unpacks to more than {MAX_RATIO} times its size, which no data set does"
                 )
             for name, member in files.items():
                 # ZipFile stops at the size that the directory states, so a lying member cannot grow past it.

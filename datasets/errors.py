@@ -1,4 +1,4 @@
-"""What can go wrong with a data set, in words meant for its user.
+"""Errors about data sets, worded for the user.
 
 Each message is one line that says what is wrong, where, and what to do.
 """

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a cached data set is, which files it is made of, and their digests."""
+"""`manifest.json`: what a cached data set is, its files and their digests."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from permlab.datasets.errors import DataError
 from permlab.datasets.seal import BrokenSeal, sealed, unsealed
 
 FILE_NAME = "manifest.json"
-FORMAT = 1  # of the files below; raise it when they change, and old caches are rebuilt
+FORMAT = 1  # format of the files below; raise it when they change, and old caches are rebuilt
 
 
 class CacheMissing(DataError):
@@ -20,7 +20,7 @@ class CacheMissing(DataError):
 
 
 class CacheBroken(DataError):
-    """The cache is there, but not as it was written."""
+    """The cache exists, but not as it was written."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(what, name)
@@ -37,7 +37,7 @@ class FileEntry:
     file: str
     bytes: int
     sha256: str
-    graphs: int = 0  # of a shard
+    graphs: int = 0  # in a shard
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def dataset_digest(shards: list[FileEntry]) -> str:
 
 
 def read_manifest(folder: Path, name: str) -> Manifest:
-    """Read and check the manifest and that every file is there in its full size (not its digest)."""
+    """Read the manifest and check that every file exists in its full size (digests are not checked)."""
     path = folder / FILE_NAME
     if not folder.is_dir():
         raise CacheMissing(f"data set {name} is not built; build it with: permlab data build {name}")
@@ -101,7 +101,7 @@ def read_manifest(folder: Path, name: str) -> Manifest:
         if size != entry.bytes:
             raise CacheBroken(f"{folder / entry.file} has {size:,} bytes instead of {entry.bytes:,}", name)
     if dataset_digest(manifest.shards) != manifest.digest:
-        raise CacheBroken(f"{path} is damaged: its digest does not fit its shards", name)
+        raise CacheBroken(f"{path} is damaged: its digest does not match its shards", name)
     return manifest
 
 

@@ -1,7 +1,7 @@
 """SMILES to graphs by RDKit: hydrogens explicit, heavy atoms first in the order of the SMILES, hydrogens last.
 
 Features of an atom, r = 11: one-hot H C N O F, atomic number, aromatic, sp, sp2, sp3, number of hydrogens.
-An element that is not among the five has a zero one-hot and is told by its atomic number.
+Any other element has a zero one-hot and is identified by its atomic number.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _ONE_HOT = np.array([1, 6, 7, 8, 9])
 
 
 class Molecules(NamedTuple):
-    """Graphs of several molecules; `valid` says which SMILES parsed, the rest holds those alone."""
+    """Graphs of several molecules; `valid` says which SMILES parsed; the other fields hold only those."""
 
     valid: np.ndarray  # [number of SMILES] bool
     x: np.ndarray  # [n, 11] float32
@@ -95,7 +95,7 @@ def usable_cores() -> int:
 
 
 def read_in_parallel(batches: Iterable[list[str]], workers: int | None = None) -> Iterator[Molecules]:
-    """`read_smiles` of each batch, in order, spread over the cores, a bounded number of batches in flight."""
+    """`read_smiles` of each batch, in order, spread over the cores, with a bounded number of batches in flight."""
     try:
         import rdkit  # noqa: F401
     except ModuleNotFoundError:
@@ -113,7 +113,7 @@ def read_in_parallel(batches: Iterable[list[str]], workers: int | None = None) -
 
 @contextmanager
 def _started_from_main() -> Iterator[None]:
-    """A spawned worker imports the user's script; without a guard there, it dies at its first line of work."""
+    """A spawned worker imports the user's script; without a `__main__` guard there, it fails at once."""
     try:
         yield
     except BrokenProcessPool:

@@ -13,8 +13,8 @@ def neighbour_sum(
 ) -> Tensor:
     """A H for a sparse A [m, n], given as CSR, and its transpose, which the gradient takes: h [n, k] → [m, k].
 
-    An embedding bag is that sum, and several times as fast as gathering the rows and adding them up; its own gradient,
-    which does not know Aᵀ, takes twenty times as long.
+    An embedding bag computes this sum several times faster than gathering the rows and adding them; its own gradient,
+    which does not use Aᵀ, takes twenty times as long.
     """
     return functional.embedding_bag(column, h, ptr, mode="sum", per_sample_weights=value, include_last_offset=True)
 

@@ -1,8 +1,8 @@
-"""Random orders that depend on their seed alone: not on the batch, the worker or the library's version.
+"""Random orders that depend only on their seed: not on the batch, the worker or the library's version.
 
 NumPy promises the bit stream of a bit generator, but not what `Generator.permutation` makes of it, so orders
-are argsorts of raw 64-bit words. A node's word is a hash of (seed, graph, node): a graph is permuted in the
-same way alone or in any batch.
+are argsorts of raw 64-bit words. A node's word is a hash of (seed, graph, node): a graph is permuted in the same way in
+every batch.
 """
 
 import numpy as np
@@ -29,11 +29,11 @@ def derive_seed(*entropy: int) -> int:
 
 
 def node_order(graph_id: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray) -> np.ndarray:
-    """For every graph a random order of its nodes: position p holds what node `order[p]` held.
+    """For every graph a random order of its nodes: position p takes node `order[p]`.
 
     `graph_id` [B] names the graphs, `ptr` [B + 1] bounds them; returns [n], a permutation within each segment.
-    One seed for all, or one a graph [B]; a graph whose seed is negative keeps its order. Ties of the top bits
-    (below 2^-40 a pair of nodes) keep the input order.
+    One seed for all, or one per graph [B]; a graph whose seed is negative keeps its order. Ties of the top bits
+    (below 2^-40 per pair of nodes) keep the input order.
     """
     counts = np.diff(ptr)
     n = int(ptr[-1])

@@ -1,6 +1,6 @@
 """The cache on object storage: `PERMLAB_CACHE=s3://bucket/folder`, or any address that pyarrow.fs opens.
 
-    FOLDER/manifest.json          written last: a data set is there whole or not at all
+    FOLDER/manifest.json          written last: a data set exists whole or not at all
     FOLDER/DIGEST/shard-…, ….npy  never changed: a rebuilt data set has another digest
 
 Every machine copies a data set once to its local disk, checks each file against its digest, and maps it from there.
@@ -51,7 +51,7 @@ class RemoteFolder:
         return cls(address, folder) if address else None
 
     def digest(self, name: str) -> str | None:
-        """The digest of what lies there; None if nothing does, or its manifest is damaged."""
+        """The digest of the stored data set; None if there is none, or its manifest is damaged."""
         with self._one_line(name):
             document = self._manifest()
         try:
@@ -74,7 +74,7 @@ class RemoteFolder:
                 stream.write((folder / FILE_NAME).read_bytes())
 
     def download(self, folder: Path, name: str, progress: Progress) -> bool:
-        """Copy what lies there to `folder`, checked; False if nothing does. The caller holds the folder's lock."""
+        """Copy the stored data set to `folder`, checked; False if there is none. The caller holds the folder's lock."""
         with self._one_line(name):
             document = self._manifest()
             if document is None:
@@ -107,17 +107,17 @@ class RemoteFolder:
         for entry in entries:
             source = f"{self.root}/{manifest['digest']}/{entry['file']}"
             target = folder / Path(entry["file"]).name  # a manifest names files beside it, never elsewhere
-            found = hashlib.sha256()
+            digest = hashlib.sha256()
             try:
                 with self.files.open_input_stream(source) as stream, target.open("wb") as file:
                     while block := stream.read(CHUNK):
-                        found.update(block)
+                        digest.update(block)
                         file.write(block)
                         done += len(block)
                         progress(done, total)
             except FileNotFoundError:
                 raise CacheBroken(f"{source} on {self.address} is missing", name) from None
-            if found.hexdigest() != entry["sha256"]:
+            if digest.hexdigest() != entry["sha256"]:
                 raise CacheBroken(f"{source} on {self.address} does not match its digest", name)
 
     @contextmanager

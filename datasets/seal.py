@@ -1,6 +1,6 @@
-"""JSON documents that carry a digest of their own content, their seal: an edit or a flipped bit is found out.
+"""JSON documents with a seal, a digest of their own content: it detects an edit or a flipped bit.
 
-A seal finds accidents and careless edits. It is no signature: whoever edits a document on purpose can seal it again.
+A seal detects accidents and careless edits. It is not a signature: anyone who edits a document can seal it again.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ class BrokenSeal(ValueError):
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    as_read = json.loads(json.dumps(document))  # tuples are lists and keys are strings, as when it is read back
+    as_read = json.loads(json.dumps(document))  # tuples become lists and keys strings, as when it is read back
     return as_read | {SEAL: _digest(as_read)}
 
 
 def unsealed(document: Any) -> dict[str, Any]:
-    """The content; a document without a seal is of an older version, and taken as it is."""
+    """The content; a document without a seal comes from an older version and is accepted."""
     if not isinstance(document, dict):
         raise BrokenSeal("it is not a JSON object")
     content = {key: value for key, value in document.items() if key != SEAL}

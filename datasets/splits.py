@@ -1,6 +1,6 @@
 """Train, validation and holdout as functions of the seed.
 
-Graphs of one group (the same molecule twice) never stand on both sides.
+Graphs of one group (the same molecule twice) always stay on one side.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from permlab.datasets.errors import DataUsageError
 from permlab.datasets.randomness import random_order
 
-_HOLDOUT, _VALIDATION = 1, 2  # which cut, as entropy
+_HOLDOUT, _VALIDATION = 1, 2  # entropy that separates the two cuts
 ATTEMPTS = 20
 
 
@@ -31,9 +31,9 @@ def split(
 ) -> Split:
     """Cut the holdout from all graphs, then the validation part from what is left for training.
 
-    `group` [G] names each graph's group. Sizes are a count (int), kept exactly, or a fraction (float) of what they are
-    cut from, kept as well as whole groups allow. The holdout does not depend on `validation`: tuning and the final run
-    hold out the same graphs. `validation_seed` (default: the seed) draws other validation parts beside one holdout.
+    `group` [G] names each graph's group. A size is a count (int), met exactly, or a fraction (float) of what it is cut
+    from, met as closely as whole groups allow. The holdout does not depend on `validation`: tuning and the final run
+    hold out the same graphs. `validation_seed` (default: the seed) draws other validation parts with the same holdout.
     """
     if seed < 0:
         raise DataUsageError(f"seed={seed} is negative; choose 0 or more")
@@ -42,7 +42,7 @@ def split(
     rest = np.setdiff1d(everything, held, assume_unique=True)
     if not len(rest):
         raise DataUsageError(
-            f"holdout={holdout} takes all {len(group)} graphs, which count as equal and cannot be separated; "
+            f"holdout={holdout} takes all {len(group)} graphs, which are one group and cannot be separated; "
             "set it to 0, or add other graphs"
         )
     inner = _cut(
@@ -66,7 +66,7 @@ def _size(name: str, size: int | float, available: int) -> int:
 def _cut(group: np.ndarray, name: str, size: int | float, entropy: tuple[int, int]) -> np.ndarray:
     """Positions of `size` graphs, whole groups only, ascending.
 
-    Groups in random order, as many as fit; where the next one is too large, later and smaller ones fill up. If a
+    Takes groups in random order, as many as fit; if the next one is too large, later and smaller ones fill up. If a
     count cannot be met that way, other orders are tried.
     """
     count = _size(name, size, len(group))
@@ -79,8 +79,8 @@ def _cut(group: np.ndarray, name: str, size: int | float, entropy: tuple[int, in
             break
     else:
         raise DataUsageError(
-            f"{name}={count} graphs cannot be cut off without splitting a group of equal ones; "
-            f"{reached} can, or give a fraction"
+            f"{name}={count} graphs cannot be cut off without splitting a group of equal graphs; "
+            f"{reached} can; or give a fraction"
         )
     if count and not len(chosen):
         chosen = order[[np.argmin(sizes[order])]]

@@ -30,7 +30,7 @@ class GraphStore:
         self.folder, self.manifest, self.device = folder, manifest, torch.device(device)
 
     def to(self, device: torch.device | str) -> "GraphStore":
-        """The same data set with its features on another device, whole."""
+        """The same data set with all its features on another device."""
         return self if torch.device(device) == self.device else GraphStore(self.folder, self.manifest, device)
 
     @classmethod
@@ -46,7 +46,7 @@ class GraphStore:
         return self.manifest.graphs
 
     def _array(self, name: str) -> np.ndarray:
-        return np.asarray(open_array(self.folder, name, self.manifest.name))  # no memmap: indexing those takes longer
+        return np.asarray(open_array(self.folder, name, self.manifest.name))  # indexing a memmap takes longer
 
     @cached_property
     def node_ptr(self) -> np.ndarray:
@@ -82,7 +82,7 @@ class GraphStore:
 
     @cached_property
     def shards(self) -> list[GraphChunk]:
-        """The raw graphs (features, edges), a chunk a shard, as views of the mapped Arrow files."""
+        """The raw graphs (features, edges), one chunk per shard, as views of the mapped Arrow files."""
         return [from_arrow(self._record_batch(entry.file)) for entry in self.manifest.shards]
 
     def _record_batch(self, file: str) -> pa.RecordBatch:
@@ -100,7 +100,7 @@ class GraphStore:
         return split(self.group, size, seed, validation, validation_seed)
 
     def orders(self, seeds: Sequence[int]) -> np.ndarray:
-        """What `batch` would draw from these seeds, for all graphs: [seeds, n], a node by its number in its graph."""
+        """The node orders of all graphs that `batch` would draw from these seeds: [seeds, n], numbered in the graph."""
         start = np.repeat(self.node_ptr[:-1], np.diff(self.node_ptr))
         drawn = (node_order(self.graph_id, self.node_ptr, seed) - start for seed in seeds)
         return np.stack([order.astype(np.int32) for order in drawn])
@@ -116,7 +116,7 @@ class GraphStore:
 
         With `permutation_seed`, the nodes of each graph are renumbered at random, in features and edges alike. The
         order depends on that seed (one, or one per graph; negative: keep the order) and the graph, not on the batch.
-        With `orders`, drawn before, it names the row of those instead.
+        With `orders`, drawn before, it names their row instead.
         """
         graphs = np.asarray(graphs, dtype=np.int64)
         if len(graphs) and not 0 <= graphs.min() <= graphs.max() < len(self):
@@ -133,7 +133,7 @@ class GraphStore:
     def _permuted(
         self, graphs: np.ndarray, ptr: np.ndarray, seed: int | np.ndarray, orders: np.ndarray | None
     ) -> np.ndarray:
-        """[n]: the node of its graph that stands at every place of the batch."""
+        """[n]: for every place of the batch, the node's number in its graph."""
         if orders is None:
             return node_order(self.graph_id[graphs], ptr, seed) - np.repeat(ptr[:-1], np.diff(ptr))
         row = seed if isinstance(seed, np.ndarray) else np.full(graphs.shape, seed)
@@ -145,7 +145,7 @@ class GraphStore:
         return orders[np.repeat(row, sizes), place]
 
     def damaged(self) -> CacheBroken:
-        """What is raised where the flat arrays contradict each other."""
+        """The error to raise if the flat arrays contradict each other."""
         files = "node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy"
         return CacheBroken(f"{self.folder}: {files} is damaged", self.manifest.name)
 
@@ -161,20 +161,20 @@ class GraphStore:
             raise self.damaged()
         return rows
 
-    @torch.inference_mode(False)  # what a batch keeps may be trained on later
+    @torch.inference_mode(False)  # a batch caches it, and it may be trained on later
     def tensor(self, array: np.ndarray) -> torch.Tensor:
-        """On the store's device; nobody waits for the copy."""
+        """On the store's device, by a copy that does not block."""
         tensor = torch.from_numpy(array)
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     @cached_property
     def features(self) -> torch.Tensor:
-        """Â·Z on the device, whole: batches are gathered there."""
+        """All of Â·Z on the device: batches are gathered there."""
         return self.tensor(self.az)
 
 
 class StoredBatch(GraphBatch):
-    """A batch of a store's graphs. What a model does not ask for is not made."""
+    """A batch of a store's graphs. Parts that a model does not ask for are not built."""
 
     def __init__(
         self,

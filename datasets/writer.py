@@ -29,7 +29,7 @@ class GrowingArray:
 
     def close(self) -> None:
         self.file.seek(0)
-        self._write_header()  # NumPy pads the header so that the row count may grow in place
+        self._write_header()  # NumPy pads the header, so the row count can be rewritten in place
         self.file.close()
 
     def _write_header(self) -> None:
@@ -56,7 +56,7 @@ class ShardWriter:
             "graph_id": GrowingArray(folder / "graph_id.npy", np.int64),
             "group": GrowingArray(folder / "group.npy", np.int64),
         }
-        self.entries = 0  # of Â so far
+        self.entries = 0  # entries of Â so far
         for name in ("node_ptr", "a_ptr"):
             self.arrays[name].append(np.zeros(1))
 

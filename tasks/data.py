@@ -13,14 +13,13 @@ from permlab.datasets.randomness import derive_seed, random_order
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 
-_SHUFFLE, _AUGMENT, _PERMUTE = 11, 12, 13  # what a seed is drawn for, as entropy
+_SHUFFLE, _AUGMENT, _PERMUTE = 11, 12, 13  # entropy that separates the uses of a seed
 EVALUATION_BATCH = 256
 
 
 class TrainLoader:
-    """All training graphs, shuffled, with their permuted copies: those of the epoch that is current when it is read.
-
-    Where an epoch is resumed, the batches that were trained on before are left out.
+    """All training graphs, shuffled, with their permuted copies, for the epoch that is current when it is read. If an
+    epoch is resumed, the batches that were already trained on are left out.
     """
 
     def __init__(self, data: "GraphData") -> None:
@@ -31,7 +30,7 @@ class TrainLoader:
 
     @property
     def left_out(self) -> int:
-        """Batches of the epoch that is resumed."""
+        """How many batches of the resumed epoch are already done."""
         return self.data.resume_at[1]
 
     def __iter__(self) -> Iterator[GraphBatch]:
@@ -40,7 +39,7 @@ class TrainLoader:
 
 
 class EvaluationLoader:
-    """A split in order, in large batches; that of `_perm` with every graph's nodes permuted, anew in every epoch."""
+    """A split in order, in large batches; in a `_perm` split every graph's nodes are permuted anew in every epoch."""
 
     def __init__(self, data: "GraphData", split: str) -> None:
         self.data, self.permuted = data, split.endswith("_perm")
@@ -124,21 +123,21 @@ class GraphData(pl.LightningDataModule):
         return self.store.batch(graphs, copies, self.orders, step=step)
 
     def copy_seeds(self, drawn_in: int) -> np.ndarray:
-        """Of the original and its copies."""
+        """The permutation seeds of the original and its copies."""
         copies = range(1, self.permutations + 1)
         return np.array([-1, *(derive_seed(self.seed, _AUGMENT, copy, drawn_in) for copy in copies)])
 
     @cached_property
     def orders(self) -> np.ndarray:
-        """The nodes' orders in the fixed copies: drawn once, as to draw them takes longer than to make the batch."""
+        """The node orders of the fixed copies: drawn once, because drawing them takes longer than making the batch."""
         return self.store.orders(self.copy_seeds(0).tolist())
 
     def train_dataloader(self) -> Iterable[Any]:
         return self.train_loader(self)
 
     def val_dataloader(self) -> list[EvaluationLoader]:
-        """What is measured after an epoch, in the order of `splits`."""
+        """What is evaluated after an epoch, in the order of `splits`."""
         return [EvaluationLoader(self, split) for split in self.splits]
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return batch  # the store made it there
+        return batch  # the store already made it on the device

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 class Dropout(nn.Module):
     """In training every entry becomes 0 with probability p, else it is divided by 1 − p; p is rounded to 1/65536.
 
-    As `nn.Dropout`, but from 16 random bits per entry instead of 64: to draw those took half of a training step.
+    As `nn.Dropout`, but from 16 random bits per entry instead of 64: drawing those took half of a training step.
     """
 
     def __init__(self, p: float = 0.0) -> None:

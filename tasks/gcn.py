@@ -14,7 +14,7 @@ class GCN(nn.Module):
     """r → hidden → … → d: `layers` layers of H ↦ σ(Â H W + b), GraphBatch → [n, d] (Kipf and Welling 2017).
 
     The paper writes σ on every layer; by default the last one is linear (`last_activation="none"`), because with
-    ReLU on the last layer d = 1 dies. The first layer takes Â·Z, which the batch has. Dropout acts on what goes into
+    ReLU on the last layer d = 1 dies. The first layer takes Â·Z, which the batch holds. Dropout acts on the inputs of
     the later layers.
     """
 

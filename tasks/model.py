@@ -1,4 +1,4 @@
-"""F = ζ ∘ φ ∘ Γ: backbone, readout, head. What trains, evaluates, certifies and predicts."""
+"""F = ζ ∘ φ ∘ Γ: backbone, readout, head. The one model for training, evaluation, certificates and predictions."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class GraphModel(nn.Module):
         super().__init__()
         self.backbone, self.readout, self.head = backbone, readout, head
         if isinstance(readout, Readout):
-            readout.validate = False  # batches are well-formed, and to look at values waits for the device
+            readout.validate = False  # batches are well-formed, and checking values waits for the device
 
     def forward(self, batch: GraphBatch) -> Tensor:
         x = self.backbone(batch)

@@ -1,4 +1,4 @@
-"""What is minimised and what is measured, over whole splits, as scikit-learn defines it."""
+"""The loss and the metrics, over whole splits, as scikit-learn defines them."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from torchmetrics.functional.regression import mean_absolute_error
 
 
 class Objective:
-    """A loss and metrics of predictions [G] against targets [G]. A subclass gives both."""
+    """A loss and metrics of predictions [G] against targets [G]. A subclass implements both."""
 
     headline: ClassVar[str]  # the metric that a person looks at first
     higher_is_better: ClassVar[bool]  # the headline
@@ -36,7 +36,7 @@ class BinaryClassification(Objective):
     def measure(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
         """ACC is at s = 1/2. AUC is NaN when a class is missing, AP when there are no positives.
 
-        Both see the ranks of the logits: a sigmoid would tie large ones that differ.
+        Both use the ranks of the logits: after a sigmoid, large logits that differ would tie.
         """
         nan = float("nan")
         if predictions.isnan().any():

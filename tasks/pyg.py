@@ -1,4 +1,4 @@
-"""Between GraphBatch and PyG: for models and tools of others, never on the hot path."""
+"""Between GraphBatch and PyG: for third-party models and tools, never on the hot path."""
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ def to_pyg(store: GraphStore, graphs: np.ndarray) -> list[Data]:
 
 
 def from_pyg(data: Data | Batch | list[Data]) -> GraphBatch:
-    """PyG graphs with x, edge_index, y and, where they have it, edge_attr as one GraphBatch."""
+    """PyG graphs with x, edge_index, y and, if present, edge_attr as one GraphBatch."""
     batch = data if isinstance(data, Batch) else Batch.from_data_list(data if isinstance(data, list) else [data])
     y = batch.y.float().view(batch.num_graphs, -1).squeeze(-1)
     return GraphBatch(batch.x, batch.edge_index, batch.ptr, y, batch.edge_attr)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from permlab.readouts.errors import ReadoutError
 
-SHORTEST, GROWTH = 12, 1.5  # positions of the first block, and how much longer each block's end is than the last one's
+SHORTEST, GROWTH = 12, 1.5  # positions of the first block, and the factor from one block's end to the next
 
 
 def block_edges(max_nodes: int) -> list[int]:
@@ -20,7 +20,7 @@ def block_edges(max_nodes: int) -> list[int]:
 class RaggedLinear(nn.Linear):
     """y_b = W vec(pad(rows_b)) + c: the rows [n, k] of B graphs → [B, out].
 
-    The same numbers as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened, with the same weight [out, N·k].
+    The same values as `nn.Linear(N·k, out)` on rows zero-padded to N and flattened, with the same weight [out, N·k].
     Positions come in blocks. Block [lo, hi) concerns the graphs with more than lo rows: their rows there, padded to
     hi − lo, times the columns of W for these positions. Only the last block of a graph holds padding.
     """
@@ -41,7 +41,7 @@ class RaggedLinear(nn.Linear):
         weights = self.weight.split([k * (hi - lo) for lo, hi in zip(self.edges, self.edges[1:], strict=False)], dim=1)
         out = self.bias.expand(len(sizes), -1)
         for lo, hi, weight in zip(self.edges, self.edges[1:], weights, strict=False):
-            graphs = order[: np.searchsorted(-sizes[order], -lo)]  # those with more than lo rows
+            graphs = order[: np.searchsorted(-sizes[order], -lo)]  # the graphs with more than lo rows
             if not len(graphs):
                 break
             position = np.arange(lo, hi)

@@ -19,21 +19,21 @@ OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
 }
 LOSS = "train/running_loss"  # the mean loss of the epoch's training steps, as callbacks find it
-_NOISE = 31  # what a seed is drawn for, as entropy
+_NOISE = 31  # entropy that separates the uses of a seed
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the weights are moved."""
+    """How the weights are optimised."""
 
     optimizer: str = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    scheduler: str = "none"  # cosine: to 0 over `epochs`; plateau: a tenth when `monitor` has not fallen for 10 looks
+    scheduler: str = "none"  # cosine: to 0 over `epochs`; plateau: a tenth when `monitor` has not fallen in 10 values
     epochs: int = 1
     monitor: str = LOSS
     monitor_every: int = 1  # epochs between two values of `monitor`
-    noise_seed: int = 0  # of dropout: its masks are a function of this seed, the epoch and the step
+    noise_seed: int = 0  # dropout masks are a function of this seed, the epoch and the step
 
 
 class GraphTask(pl.LightningModule):
@@ -51,8 +51,8 @@ class GraphTask(pl.LightningModule):
         self.model, self.objective, self.splits, self.recipe = model, objective, splits, recipe or Recipe()
         self.measured: dict[str, dict[str, float]] = {}
         self.outputs: dict[str, Tensor] = {}
-        self._loss_sum, self._loss_count = 0.0, 0  # over the graphs of this epoch, as far as they were added up
-        self._losses: list[tuple[Tensor | float, int]] = []  # the rest, on the device: reading one waits for the device
+        self._loss_sum, self._loss_count = 0.0, 0  # sum over the graphs of this epoch, as far as added up
+        self._losses: list[tuple[Tensor | float, int]] = []  # the losses still on the device: reading one waits for it
         self._collected: dict[str, list[tuple[Tensor, Tensor]]] = {}
         self._weights: dict[str, Tensor] = {}  # of an evaluation
 
@@ -66,11 +66,11 @@ class GraphTask(pl.LightningModule):
         return loss
 
     def seed_noise(self, step: int) -> None:
-        """Dropout draws the same masks in this step, however the run got here."""
+        """Seeds dropout, so that this step has the same masks in a resumed run."""
         torch.manual_seed(derive_seed(self.recipe.noise_seed, _NOISE, self.current_epoch, step))
 
     def add_loss(self, loss: Tensor | float, count: int) -> None:
-        """Of a step over so many graphs."""
+        """Adds the loss of one step over this many graphs."""
         self._losses.append((loss, count))
 
     def on_train_epoch_end(self) -> None:

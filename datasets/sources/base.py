@@ -1,4 +1,4 @@
-"""What a source of graphs must say, and how its parameters are read from `key=value` text."""
+"""What a source of graphs must provide, and how its parameters are read from `key=value` text."""
 
 import dataclasses
 import hashlib
@@ -23,7 +23,7 @@ class Reading:
     unit: str = ""
     total: int | None = None
     holdout: int | float = 0.2
-    classes: int = 0  # of a classification
+    classes: int = 0  # in a classification
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Source:
     """Base of the sources; a subclass's fields are the parameters that a user may set."""
 
     summary: ClassVar[str] = ""
-    quick_digest: ClassVar[bool] = True  # cheap enough to ask for at every start of a run
-    argument: ClassVar[str | None] = None  # the field that stands behind the colon (`tu:MUTAG`)
+    quick_digest: ClassVar[bool] = True  # cheap enough to compute at every start of a run
+    argument: ClassVar[str | None] = None  # the field after the colon (`tu:MUTAG`)
 
     def digest(self) -> str | None:
-        """Digest of what would be read, if that is at hand; None if it would have to be fetched."""
+        """Digest of the source's data, if it is local; None if it would have to be fetched."""
         raise NotImplementedError
 
     def read(self, workspace: Path, download: Progress) -> Reading:
@@ -54,7 +54,7 @@ class Source:
         elif cls.argument:
             values[cls.argument] = argument
         elif argument:
-            problems.append(f"it takes nothing behind a colon, got {argument!r}")
+            problems.append(f"it takes nothing after a colon, got {argument!r}")
         for key, text in parameters.items():
             if key not in known:
                 choices = ", ".join(known) or "none"

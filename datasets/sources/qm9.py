@@ -36,7 +36,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class QM9(Source):
-    """`limit` takes a random subset drawn from `seed`: a data set of its own."""
+    """`limit` takes a random subset drawn from `seed`, as a separate data set."""
 
     quick_digest: ClassVar[bool] = False
     summary: ClassVar[str] = "130,831 small molecules; regression of the gap (eV), or target="
@@ -80,7 +80,7 @@ def _chunks(table: pa.Table, column: str, factor: float) -> Iterator[GraphChunk]
         graph_id = part.column("Index").to_numpy()
         expected = part.column("N_atoms").to_numpy()
         if not molecules.valid.all() or (molecules.counts != expected).any():
-            raise DataError("RDKit reads a QM9 molecule differently than QM9 says; install the pinned versions")
+            raise DataError("RDKit reads a QM9 molecule differently from QM9 itself; install the pinned versions")
         yield make_chunk(
             molecules.x,
             molecules.counts,
@@ -93,7 +93,7 @@ def _chunks(table: pa.Table, column: str, factor: float) -> Iterator[GraphChunk]
 
 
 def _parts() -> list[Path]:
-    # The package is found but not imported: its own import needs a setuptools that is no longer shipped.
+    # Located, not imported: importing the package needs a setuptools that is no longer shipped.
     package = importlib.util.find_spec("qm9pack")
     if package is None or package.origin is None:
         raise DataError("qm9 needs the package qm9pack; install it with: pip install 'permlab[qm9]'")

@@ -2,7 +2,7 @@
 
 A graph is a random recursive tree plus about n/2 further edges; features are standard normal. With
 s_i = tanh(x_i · w), the score n^-1/2 Σ_i s_i + e^-1 Σ_(i,j) s_i s_j is the target of the regression, and its
-sign the class: both depend on features and edges and on no order of the nodes.
+sign the class: both depend on features and edges, but not on the order of the nodes.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from permlab.datasets.errors import DataUsageError
 from permlab.datasets.sources.base import Progress, Reading, Source
 
 GRAPHS_A_CHUNK = 8192
-NODES_A_CHUNK = 500_000  # at most, so that memory does not grow with the graphs
+NODES_A_CHUNK = 500_000  # at most per chunk, so that memory does not grow with the number of graphs
 LIMITS = {"graphs": 100_000_000, "max_nodes": 100_000, "features": 1000, "seed": 2**63 - 1}
 VERSION = 1
 
@@ -85,7 +85,7 @@ class Synthetic(Source):
 
 
 def _edges(counts: np.ndarray, ptr: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random recursive tree a graph (node i > 0 hangs on one before it) and n // 2 further random pairs."""
+    """One random recursive tree per graph (node i > 0 is joined to an earlier one) and n // 2 further random pairs."""
     local = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
     child = np.flatnonzero(local > 0)
     parent = child - local[child] + (random.random(len(child)) * local[child]).astype(np.int64)

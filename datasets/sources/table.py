@@ -20,7 +20,7 @@ ROWS_A_CHUNK = 2048
 
 @dataclass(frozen=True)
 class Table(Source):
-    """Rows are numbered from 1, the header not counted. A target of 0 and 1 alone is a classification."""
+    """Rows are numbered from 1, the header not counted. A target with only the values 0 and 1 is a classification."""
 
     summary: ClassVar[str] = "your own molecules, CSV or Parquet; smiles=COLUMN, target=COLUMN"
     argument: ClassVar[str] = "file"
@@ -57,7 +57,7 @@ class Table(Source):
 
     def _open(self) -> Any:
         """A pyarrow Dataset."""
-        from pyarrow.dataset import dataset  # here: it imports pandas, which others need not wait for
+        from pyarrow.dataset import dataset  # imported here, because it imports pandas, which is slow
 
         path = self._path()
         try:
@@ -90,7 +90,7 @@ class Table(Source):
             if len(bad) and not self.skip_invalid:
                 raise DataError(
                     f"{self.file}, row {rows + bad[0] + 1}: the target {self.target!r} is missing or not finite; "
-                    "mend the row or pass skip_invalid=true"
+                    "fix the row or pass skip_invalid=true"
                 )
             rows += len(values)
             only_zero_one &= bool(np.isin(values[np.isfinite(values)], (0, 1)).all())
@@ -119,7 +119,7 @@ class Table(Source):
                 bad = row + int(np.flatnonzero(~molecules.valid)[0])
                 raise DataError(
                     f"{self.file}, row {bad + 1}: {self._smiles_of(source, bad)!r} is not a SMILES that RDKit reads; "
-                    "mend the row or pass skip_invalid=true"
+                    "fix the row or pass skip_invalid=true"
                 )
             chunk = _finite(molecules, y, row)
             row += len(y)
@@ -133,7 +133,7 @@ class Table(Source):
 
 
 def _finite(molecules: Any, y: np.ndarray, first_row: int) -> GraphChunk:
-    """The molecules that parsed, less those whose target is missing."""
+    """The molecules that parsed, without those whose target is missing."""
     graph_id = first_row + np.flatnonzero(molecules.valid)
     y = y[molecules.valid]
     keep = np.isfinite(y)

@@ -1,4 +1,4 @@
-"""The TU collection: from a mirror folder, or downloaded once; text files with a line per node, edge or graph.
+"""The TU collection: from a mirror folder, or downloaded once; text files with one line per node, edge or graph.
 
 Features are the node attributes; where there are none, the one-hot node labels; where there are neither, a
 constant 1: as PyG's `TUDataset` reads them, in a tenth of its memory.
@@ -19,9 +19,9 @@ from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
 GRAPHS_A_CHUNK = 8192
-MAX_TEXT = 1 << 29  # bytes that an archive unpacks to; the largest of the collection have about 400 MB
-MAX_FEATURES, MAX_ENTRIES = 10_000, 1 << 28  # columns, and numbers in all, of the node features
-PARTS: dict[str, Any] = {  # what is read, and as what
+MAX_TEXT = 1 << 29  # bytes that an archive may unpack to; the largest of the collection have about 400 MB
+MAX_FEATURES, MAX_ENTRIES = 10_000, 1 << 28  # limits of the node features: columns, and numbers in all
+PARTS: dict[str, Any] = {  # the parts that are read, and their types
     "A": np.int32,
     "graph_indicator": np.int32,
     "graph_labels": np.int64,
@@ -100,7 +100,7 @@ class TU(Source):
         n, first = len(labels), pointer(labels.max(axis=0) + 1)  # the first column of every kind of label
         if first[-1] > MAX_FEATURES or n * first[-1] > MAX_ENTRIES:
             raise DataError(
-                f"tu:{self.name} has node labels up to {labels.max():,} for {n:,} nodes: one-hot, they are more than "
+                f"tu:{self.name} has node labels up to {labels.max():,} for {n:,} nodes: one-hot, these are more than "
                 f"{MAX_FEATURES:,} features or {MAX_ENTRIES:,} numbers"
             )
         x = np.zeros((n, first[-1]), dtype=np.float32)
@@ -120,7 +120,7 @@ class TU(Source):
 class ProteinsFull(TU):
     """The paper's classification data: enzymes (TU label 2) against the rest."""
 
-    summary: ClassVar[str] = "1,113 proteins, 29 attributes a node; enzyme or not"
+    summary: ClassVar[str] = "1,113 proteins, 29 attributes per node; enzyme or not"
     argument: ClassVar[str | None] = None  # type: ignore[assignment]
 
     name: str = field(default="PROTEINS_full", init=False)
@@ -142,7 +142,7 @@ def _chunks(x: np.ndarray, graph: np.ndarray, edges: np.ndarray, y: np.ndarray) 
 
 
 def _load(name: str, archive: Path, workspace: Path) -> dict[str, np.ndarray]:
-    """Every part that there is, [lines, values]."""
+    """Every part that exists, [lines, values]."""
     files = {part: f"{name}_{part}.txt" for part in PARTS}
     raw = workspace / "raw"
     unzip(archive, raw, set(files.values()), MAX_TEXT)
@@ -150,7 +150,7 @@ def _load(name: str, archive: Path, workspace: Path) -> dict[str, np.ndarray]:
         if not (raw / files[part]).is_file():
             raise DataError(f"{archive} holds no {files[part]}: it is not the TU data set {name}")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of a file without lines
+        with warnings.catch_warnings(action="ignore"):  # for a file without lines
             return {part: _read(raw / file, PARTS[part]) for part, file in files.items() if (raw / file).is_file()}
     except ValueError as error:
         raise DataError(f"{archive} cannot be read as a TU data set: {str(error).splitlines()[0]}") from None
@@ -171,7 +171,7 @@ def _mirrored(name: str) -> Path | None:
             return archive if archive.is_file() else None
     except PermissionError:
         pass
-    raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; mend or unset it")
+    raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; fix or unset it")
 
 
 def _url(name: str) -> str:

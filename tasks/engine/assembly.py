@@ -10,9 +10,8 @@ _LINE = 64  # bytes
 
 @compiled
 def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of a batch of these graphs [B]: the bounds of their nodes and of their entries, [B + 1] each.
-
-    A position that there is not raises IndexError; bounds that lie outside of the arrays, ValueError.
+    """For a batch of these graphs [B]: the bounds of their nodes and of their entries, [B + 1] each. A position that
+    does not exist raises IndexError; bounds outside the arrays raise ValueError.
     """
     node, entry = np.zeros(len(graphs) + 1, dtype=np.int64), np.zeros(len(graphs) + 1, dtype=np.int64)
     for b in range(len(graphs)):
@@ -28,7 +27,7 @@ def bounds(graphs: np.ndarray, node_ptr: np.ndarray, a_ptr: np.ndarray, entries:
 
 @compiled
 def _copy_moved(source: np.ndarray, by: int, target: np.ndarray, low: int, high: int) -> bool:
-    """Whether one of them is not in low … high."""
+    """Whether a value lies outside low … high."""
     outside = False
     for i in range(len(source)):
         target[i] = source[i] + by
@@ -38,7 +37,7 @@ def _copy_moved(source: np.ndarray, by: int, target: np.ndarray, low: int, high:
 
 @compiled
 def features(graphs: np.ndarray, ptr: np.ndarray, node_ptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The graphs' rows [n, r], copied a graph at a time."""
+    """The graphs' rows [n, r], copied one graph at a time."""
     r = rows.shape[1]
     x, flat = np.empty((ptr[-1], r), dtype=rows.dtype), rows.reshape(-1)
     target = x.reshape(-1)
@@ -90,9 +89,8 @@ def assemble_permuted(
     row: np.ndarray,
     begin: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The nodes' places [n], and as `assemble`: position i of graph b taken by its node orders[row[b], begin[b] + i].
-
-    What is damaged raises ValueError.
+    """The nodes' places [n], then as `assemble`: position i of graph b holds its node orders[row[b], begin[b] + i].
+    Damaged arrays raise ValueError.
     """
     node, bound = np.empty(ptr[-1], dtype=np.int64), np.empty(ptr[-1] + 1, dtype=np.int32)
     column, value = np.empty(entry_ptr[-1], dtype=np.int32), np.empty(entry_ptr[-1], dtype=a_value.dtype)
@@ -128,10 +126,9 @@ def touch(
     a_value: np.ndarray,
     rows: np.ndarray,
 ) -> float:
-    """Reads one number of every cache line that a batch needs: nothing waits for another, so they come at once.
-
-    Graphs lie far apart: what follows would wait for a line at a time. `rows` are flat, the same number a node.
-    The sum of what was read means nothing, but without it nothing would be read.
+    """Prefetch: reads one number of every cache line that a batch needs. The reads are independent, so they overlap;
+    the loops that follow would wait for one line at a time, as graphs lie far apart. `rows` are flat, the same number
+    per node. The returned sum means nothing; it keeps the compiler from removing the reads.
     """
     width, touched = len(rows) // max(len(a_ptr) - 1, 1), 0.0
     for graph in graphs:

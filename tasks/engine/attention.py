@@ -12,7 +12,7 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 def attend(x: np.ndarray, q: np.ndarray, ptr: np.ndarray, weights: np.ndarray, mean: np.ndarray) -> None:
     """weights [n] = softmax(⟨x_k, q_b⟩) over the rows k of every graph b, and mean [B, d] = Σ_k weight_k x_k.
 
-    x [n, d]; q [B, d], or [1, d] if it is the same for all.
+    x [n, d]; q [B, d], or [1, d] if it is the same for all graphs.
     """
     largest = 0
     for b in range(len(mean)):
@@ -42,9 +42,8 @@ def attend_back(
     factors: np.ndarray,
     grad_q: np.ndarray,
 ) -> None:
-    """The gradient of q, [B, d]: Σ_k s_k x_k, s_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩) that of the scores.
-
-    What x gets, Σ over the steps of a_k ∂mean_b + s_k q_b, is left to `gather`: tables [B, 2T, d], factors [n, 2T].
+    """The gradient of q, [B, d]: Σ_k s_k x_k, s_k = a_k (⟨x_k, ∂mean⟩ − ⟨mean, ∂mean⟩) the gradient of the scores. The
+    gradient of x, Σ over the steps of a_k ∂mean_b + s_k q_b, is left to `gather`: tables [B, 2T, d], factors [n, 2T].
     """
     scores = np.empty(len(x), dtype=np.float32)
     for b in range(len(mean)):

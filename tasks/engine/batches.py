@@ -22,13 +22,13 @@ class Hop(NamedTuple):
         return cls(torch.from_numpy(ptr), torch.from_numpy(column), None if value is None else torch.from_numpy(value))
 
     def __call__(self, h: np.ndarray) -> np.ndarray:
-        """For every row the weighted sum of rows of h: [n, k] → [m, k]. torch's embedding bag is that, and fast."""
+        """For every row the weighted sum of rows of h: [n, k] → [m, k]. torch's embedding bag does this fast."""
         bag = torch.embedding_bag(torch.from_numpy(h), self.column, self.ptr, False, 0, False, self.value, True)
         return bag[0].numpy()
 
 
 class Sums(NamedTuple):
-    """Rows of nodes → one row per graph, and back: its gradient."""
+    """Sums the rows of every graph to one row; its gradient copies that row back to the nodes."""
 
     forth: Hop
     back: Hop
@@ -46,7 +46,7 @@ class EngineBatch(NamedTuple):
 
 
 class Batches:
-    """Makes the batches of a GraphData; what is damaged in its store is told."""
+    """Makes the batches of a GraphData; raises if its store is damaged."""
 
     def __init__(self, data: GraphData) -> None:
         self.data, self.store = data, data.store
@@ -64,7 +64,7 @@ class Batches:
         ptr, entry_ptr = bounds(graphs, store.node_ptr, store.a_ptr, len(store.a_column))
         flat = (graphs, ptr, entry_ptr, *self.flat)
         if self.data.permutations:
-            touch(graphs, *self.flat, store.az.reshape(-1))  # whole graphs, copied in a row, are read ahead anyway
+            touch(graphs, *self.flat, store.az.reshape(-1))  # whole graphs in sequence are prefetched anyway
             node, *adjacency = assemble_permuted(*flat, *self._orders(graphs, ptr, copies))
             x = store.az.take(node, axis=0)
         else:
@@ -75,7 +75,7 @@ class Batches:
         return EngineBatch(ptr, store.y[graphs], x, Hop.of(*adjacency), neighbour_sums, sums)
 
     def _orders(self, graphs: np.ndarray, ptr: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Orders of nodes, and of every graph its row of them and where it begins there."""
+        """Node orders, and for every graph which row of them it takes and where it begins there."""
         data = self.data
         if not data.fresh_permutations:
             return data.orders, copies, self.store.node_ptr[graphs]

@@ -1,4 +1,4 @@
-"""`@compiled`: a loop over flat arrays as machine code, by numba, kept for the processes to come.
+"""`@compiled`: a loop over flat arrays as machine code, by numba, cached for later processes.
 
 A loop is compiled when it is first called, in a second or two. The only file that reaches into numba (0.68): its cache
 does not notice a change in another file whose loops were compiled into this one, is not safe when two processes write
@@ -17,14 +17,14 @@ from numba import njit
 
 @cache
 def _sources() -> tuple[tuple[str, int, int], ...]:
-    """When each file of the engine was changed: one loop calls another, and what is kept of it contains the other."""
+    """When each file of the engine was changed: a cached loop contains the loops that it calls."""
     files = Path(__file__).resolve().parent.glob("*.py")
     return tuple(sorted((file.name, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in files))
 
 
 class _SafeCache:
-    """numba's cache of one loop: neither a damaged file nor a full disk is a reason to stop, processes write one at a
-    time, and what is read is what was asked for.
+    """numba's cache of one loop: neither a damaged file nor a full disk is fatal, processes write one at a time, and an
+    entry is used only if it is the one asked for.
     """
 
     def __init__(self, cache: Any) -> None:
@@ -39,7 +39,7 @@ class _SafeCache:
     def load_overload(self, types: Any, target: Any) -> Any:
         try:
             stored = self._cache.load_overload(types, target)
-        except Exception:  # whatever a damaged pickle may raise
+        except Exception:  # a damaged pickle may raise anything
             with suppress(OSError), self._alone():
                 self._cache.flush()
             return None
@@ -51,15 +51,14 @@ class _SafeCache:
 
 
 def compiled(loop: Callable[..., Any] | None = None, *, any_order: bool = False) -> Any:
-    """A decorator. `any_order` lets sums be taken in any order, as vectors want it: always the same one.
-
-    Where nothing can be kept, as in a read-only image without a home, every process compiles for itself.
+    """A decorator. `any_order` allows sums to be reordered for vectorisation; the order is the same in every call. If
+    nothing can be cached, as in a read-only image without a home folder, every process compiles for itself.
     """
     if loop is None:
         return lambda function: compiled(function, any_order=any_order)
     options: dict[str, Any] = {
         "nogil": True,
-        "error_model": "numpy",  # a check for division by 0 would keep loops from becoming vectors
+        "error_model": "numpy",  # a check for division by 0 would prevent vectorisation
         "fastmath": {"reassoc", "contract"} if any_order else {"contract"},
     }
     try:

@@ -1,4 +1,4 @@
-"""Dense layers, forward and backward: BLAS for the products, one pass for what lies around them.
+"""Dense layers, forward and backward: BLAS for the products, one pass for bias, activation and mask.
 
 Matrices are float32 and C-contiguous. Activations by number: 0 none, 1 ReLU, 2 tanh, 3 ELU.
 """
@@ -10,13 +10,13 @@ from permlab.tasks.engine.exponential import elu, tanh
 
 KINDS = {"Identity": 0, "ReLU": 1, "Tanh": 2, "ELU": 3}
 BLOCK = 128  # rows of a product at a time: small enough for BLAS to skip its packing, up to 1.8 times as fast
-_ROWS = 64  # summed before they are added to the others: the rounding of a long sum stays small
+_ROWS = 64  # rows summed before they are added to the total, so that rounding stays small
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 @compiled
 def finish(z: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray) -> None:
-    """σ(z + bias) · mask, in place; a mask without rows is none."""
+    """σ(z + bias) · mask, in place; a mask without rows means no mask."""
     q = z.shape[1]
     bits, rest = np.empty(q, dtype=np.int32), np.empty(q, dtype=np.float32)
     power = bits.view(np.float32)
@@ -121,7 +121,7 @@ def layer_back(
     grad_bias: np.ndarray,
     grad_x: np.ndarray,
 ) -> None:
-    """From the gradient of `layer`'s result, which is overwritten: of w, of the bias, and of x if it has a place."""
+    """From the gradient of `layer`'s result, which is overwritten: those of w, the bias, and x if it has an array."""
     part, part_bias, back = np.empty_like(grad_w), np.empty_like(grad_bias), np.ascontiguousarray(w.T)
     grad_w[:] = 0
     grad_bias[:] = 0

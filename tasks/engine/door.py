@@ -1,7 +1,7 @@
 """The engine's one door: a way to take the training steps of a task, or a refusal with its reason.
 
-It knows exact types, never subclasses, and nothing that somebody hooked into. What it takes it checks once against the
-definition: loss and every gradient of one batch, by autograd in double precision.
+It accepts exact types only: no subclasses, nothing with hooks. What it accepts it checks once against the definition:
+loss and every gradient of one batch, by autograd in double precision.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from permlab.tasks.task import GraphTask
 
 __all__ = ["PARTS", "FastTask", "Refusal", "open_engine"]
 
-TOLERANCE = 1e-2  # of a gradient's length: single precision on raw features leaves up to 1e-3
+TOLERANCE = 1e-2  # relative to a gradient's length: single precision on raw features errs by up to 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Refusal:
 
 
 def open_engine(task: GraphTask, data: GraphData, without: tuple[str, ...] = ()) -> FastTask | Refusal:
-    """`without` names parts of the engine to leave out, see PARTS: to measure what they gain."""
+    """`without` names parts of the engine to leave out, see PARTS: to measure how much each gains."""
     if reason := unknown(task, data):
         return Refusal(reason)
     stepper = Stepper(task, data, without)
@@ -54,7 +54,7 @@ def open_engine(task: GraphTask, data: GraphData, without: tuple[str, ...] = ())
 
 
 def unknown(task: GraphTask, data: GraphData) -> str | None:
-    """What the engine has no code for, if there is such a thing."""
+    """A part that the engine has no code for, if any."""
     model: Any = task.model
     exact: list[tuple[str, Any, tuple[type, ...]]] = [
         ("task", task, (GraphTask,)),
@@ -103,7 +103,7 @@ def _customised(task: GraphTask, data: GraphData) -> str | None:
 
 
 def _unfit(task: GraphTask, data: GraphData) -> str | None:
-    """Numbers of another kind than the compiled loops take."""
+    """A dtype, device or layout that the compiled loops do not take."""
     for name, parameter in task.named_parameters():
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
             return f"{name} is {parameter.dtype} on {parameter.device.type}; the engine takes torch.float32 on the CPU"
@@ -125,15 +125,14 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
 
 
 def mismatch(task: GraphTask, data: GraphData, stepper: Stepper) -> str | None:
-    """One batch both ways; what differs by more than rounding, if anything does.
-
-    The measure is double precision, and how far from it the definition itself is in single precision: where rows nearly
-    tie, a sort may swap them.
+    """One batch both ways; what differs by more than rounding, if anything does. Both are compared with double
+    precision, and the definition's own error in single precision is allowed for: if rows nearly tie, a sort may swap
+    them.
     """
     step, graphs, copies = next(data.train_plan())
     with torch.random.fork_rng(devices=[]):
         task.seed_noise(step)
-        exact_loss, exact = by_autograd(task, data, graphs, copies, torch.float64)  # first: it checks what it is given
+        exact_loss, exact = by_autograd(task, data, graphs, copies, torch.float64)  # first, because it checks its input
         task.seed_noise(step)
         _, rounded = by_autograd(task, data, graphs, copies, torch.float32)
         task.seed_noise(step)
@@ -152,7 +151,7 @@ def mismatch(task: GraphTask, data: GraphData, stepper: Stepper) -> str | None:
 def by_autograd(
     task: GraphTask, data: GraphData, graphs: np.ndarray, copies: np.ndarray, dtype: torch.dtype = torch.float64
 ) -> tuple[float, dict[str, Tensor]]:
-    """Loss and gradients by autograd on the definition, worked out in this precision."""
+    """Loss and gradients by autograd on the definition, computed in this precision."""
     model = task.model
     weights = {name: each.detach().to(dtype).requires_grad_() for name, each in model.named_parameters()}
     buffers = {name: each.to(dtype) if each.is_floating_point() else each for name, each in model.named_buffers()}

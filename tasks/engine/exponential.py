@@ -1,4 +1,4 @@
-"""exp, tanh, sigmoid and softmax of rows of floats, written so that the compiler makes vectors of them.
+"""exp, tanh, sigmoid and softmax of rows of floats, written so that the compiler vectorises them.
 
 e^x = 2^k e^r with k = round(x / ln 2), r = x − k ln 2 in ±ln 2 / 2, e^r − 1 by Taylor's polynomial; for x ≤ 0.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 from permlab.tasks.engine.compiled import compiled
 
-_LOW = np.float32(-87.0)  # exp of less is no normal number: it is taken for this
+_LOW = np.float32(-87.0)  # exp of less is subnormal: smaller x are raised to this
 _INVERSE, _HIGH, _REST = np.float32(1 / np.log(2)), np.float32(0.693359375), np.float32(-2.12194440e-4)
 _C7, _C6, _C5, _C4, _C3, _C2, _ONE = (np.float32(1 / value) for value in (5040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0))
 _HALF, _ZERO, _TWO = np.float32(0.5), np.float32(0.0), np.float32(2.0)
@@ -27,7 +27,7 @@ def exp_parts(x: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> None:
 
 @compiled
 def tanh(x: np.ndarray, bits: np.ndarray, power: np.ndarray, rest: np.ndarray) -> None:
-    """In place: −w/(2 + w) with the sign of x, w = e^(−2|x|) − 1. `bits` and `power` are the same memory."""
+    """tanh in place: −w/(2 + w) with the sign of x, w = e^(−2|x|) − 1. `bits` and `power` are the same memory."""
     for c in range(len(x)):
         rest[c] = -_TWO * abs(x[c])
     exp_parts(rest, bits, rest)
@@ -60,7 +60,7 @@ def sigmoid(x: np.ndarray, bits: np.ndarray, power: np.ndarray, rest: np.ndarray
 
 @compiled(any_order=True)
 def softmax(x: np.ndarray, bits: np.ndarray, power: np.ndarray, rest: np.ndarray) -> None:
-    """Of one graph's scores [m], in place."""
+    """Softmax of one graph's scores [m], in place."""
     largest, total = np.float32(-np.inf), _ZERO
     for i in range(len(x)):
         largest = max(largest, x[i])

@@ -12,7 +12,7 @@ from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.stepper import Stepper
 from permlab.tasks.task import GraphTask
 
-STEPS = 32  # per call: a signal is answered, and the bar drawn, after so many
+STEPS = 32  # per call: signals are handled, and the bar is drawn, between calls
 
 
 @dataclass
@@ -24,9 +24,9 @@ class Call:
 
 
 class CallLoader:
-    """The training batches of a GraphData, as calls. Where an epoch is resumed, what was done is missing in them."""
+    """The training batches of a GraphData, as calls. In a resumed epoch the steps already done are missing."""
 
-    left_out = 0  # calls: they are all there, some of them empty
+    left_out = 0  # calls: always all of them, those already done are empty
 
     def __init__(self, data: GraphData, steps: int) -> None:
         self.data, self.steps = data, steps
@@ -55,26 +55,26 @@ class FastTask(GraphTask):
         return CallLoader(data, 1 if "calls" in self._stepper.without else STEPS)
 
     def on_fit_start(self) -> None:
-        """What Lightning would do to single steps, or to the parameters' memory, cannot be had here."""
+        """Refuses settings of Lightning that act on single steps or on the parameters' memory."""
         trainer = self.trainer
         if trainer.precision != "32-true" or trainer.limit_train_batches != 1.0 or trainer.max_steps != -1:
             raise ValueError("the engine trains whole epochs in single precision; train the GraphTask itself instead")
 
     def training_step(self, call: Call, batch_idx: int) -> None:  # type: ignore[override]
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
-        with self._blas.limit(limits=1):  # products come in small blocks: to share those out takes longer
+        with self._blas.limit(limits=1):  # products come in small blocks: distributing them over threads takes longer
             for step, graphs, copies in call.batches:
                 if self._noisy:
                     self.seed_noise(step)
                 self.add_loss(self._stepper.loss_and_gradients(graphs, copies), len(graphs))
                 self._stepper.update(optimizer)
         self._stepper.settle()
-        if self._trainer is not None:  # Lightning counts the steps of its own optimisers only
+        if self._trainer is not None:  # Lightning counts only the steps of its own optimisers
             self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed += len(
                 call.batches
             )
 
     def release(self) -> None:
-        """The model's parameters get memory of their own again."""
+        """Gives the model's parameters their own memory again."""
         self._stepper.release()
-        del self._stepper  # its arrays are nobody's now
+        del self._stepper  # nobody uses its arrays any more

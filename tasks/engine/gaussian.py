@@ -9,13 +9,13 @@ from permlab.tasks.engine.compiled import compiled
 from permlab.tasks.engine.dense import BLOCK
 from permlab.tasks.engine.exponential import exp_parts
 
-CANCELLED = np.float32(0.05)  # what is left of the terms' sizes, at the least, for a sum to be trusted
+CANCELLED = np.float32(0.05)  # a sum below this fraction of its terms' sizes is not trusted
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
 @compiled
 def scales(square: np.ndarray, scale: float, normalise: bool, factor: np.ndarray, minus: np.ndarray) -> None:
-    """1/‖x‖ and scale · ‖u‖² of every row from ‖x‖²; a zero row is divided by 1, as are all without `normalise`."""
+    """1/‖x‖ and scale · ‖u‖² of every row from ‖x‖²; zero rows are divided by 1, without `normalise` all rows are."""
     for k in range(len(square)):
         counts = normalise and square[k] > 0
         minus[k] = np.float32(scale) if counts else np.float32(scale) * square[k]
@@ -24,7 +24,7 @@ def scales(square: np.ndarray, scale: float, normalise: bool, factor: np.ndarray
 
 @compiled(any_order=True)
 def squares(x: np.ndarray, s: np.ndarray, layer: np.ndarray, out: np.ndarray) -> None:
-    """⟨x_k, s_k⟩ of every row. With a layer L, this is ‖x L‖² for s = x L Lᵀ: where its terms cancel, x L is made."""
+    """⟨x_k, s_k⟩ of every row. With a layer L, this is ‖x L‖² for s = x L Lᵀ: if its terms cancel, x L is computed."""
     row = np.empty(layer.shape[1], dtype=np.float32)
     for k in range(len(x)):
         total, size = _ZERO, _ZERO
@@ -87,7 +87,7 @@ def kernel_gradients(
     sums: np.ndarray,
     grad_f: np.ndarray,
 ) -> None:
-    """From the gradient of the sums [B, m]: of x, as far as it goes through x f, and of f if it has a place.
+    """From the gradient of the sums [B, m]: that of x through x f alone, and of f if it has an array.
 
     `sums` [n] gets the sum over the kernels of factor_k · values_kj · ∂_bj, the gradient of x f.
     """
@@ -112,7 +112,7 @@ def kernel_gradients(
 
 @compiled(any_order=True)
 def straighten(x: np.ndarray, s: np.ndarray, factor: np.ndarray, grad_x: np.ndarray, out: np.ndarray) -> None:
-    """What scaling to length 1 adds to the gradient of x: t_k s_k, t_k = −⟨x_k, ∂x_k⟩/‖x_k‖²; t goes to `out`."""
+    """The effect of scaling to length 1 on the gradient of x: t_k s_k, t_k = −⟨x_k, ∂x_k⟩/‖x_k‖²; t goes to `out`."""
     for k in range(len(x)):
         row, add, target, total = x[k], s[k], grad_x[k], _ZERO
         for c in range(len(row)):

@@ -1,6 +1,6 @@
 """Compiled CPU kernels for the operators of `readouts/segment_sort.py`: for finite values the same bits.
 
-They serve the readouts wherever they are used, in somebody's own PyG model too, once `register()` was called.
+Once `register()` was called they serve every use of the readouts, in your own PyG model too.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _in_use = True
 
 @cache
 def register() -> None:
-    """From now on, in this process; `with plain_operators():` does without them."""
+    """Use the kernels from now on, in this process; `with plain_operators():` turns them off."""
     torch.library.impl("permlab::segment_sort", "cpu", _segment_sort)
     torch.library.impl("permlab::segment_unsort", "cpu", _segment_unsort)
     torch.library.impl("permlab::lexicographic_order", "cpu", _lexicographic_order)
@@ -32,7 +32,7 @@ def register() -> None:
 
 @contextmanager
 def plain_operators() -> Iterator[None]:
-    """The operators by their plain definitions, to compare with."""
+    """The operators by their plain definitions, for comparison."""
     global _in_use
     before, _in_use = _in_use, False
     try:

@@ -1,6 +1,6 @@
 """Γ and ζ, forward and backward, on NumPy arrays: the same layers as `tasks/gcn.py` and `tasks/model.py`.
 
-Every class keeps what its backward needs from the forward before it: one step at a time.
+Every class keeps what its backward needs from the last forward, so only one step at a time.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ BLOCKS = ((3, 32, 1.5, 4), (float("inf"), 12, 1.15, 3))  # channels of a row, fi
 
 
 class Masks:
-    """The masks that a Dropout would draw now."""
+    """The masks that a Dropout would draw at this point."""
 
     def __init__(self, dropout: Dropout) -> None:
         self.dropout, self.keep = dropout, 1 - dropout.p
@@ -102,7 +102,7 @@ class RaggedLayer:
         self.edges = np.array([0, layer.max_nodes] if whole else block_edges(layer.max_nodes, self.k))
         self.weight, self.grad_weight = (torch.from_numpy(each) for each in flat.of(layer.weight))
         self.bias, self.grad_bias = flat.of(layer.bias)
-        self.reached = layer.max_nodes  # positions whose gradient may not be 0
+        self.reached = layer.max_nodes  # positions whose gradient may differ from 0
 
     def forward(self, rows: np.ndarray, batch: EngineBatch) -> np.ndarray:
         """Without σ and c: [B, out]."""
@@ -141,7 +141,7 @@ class RaggedLayer:
 
 
 def block_edges(max_nodes: int, row_channels: int) -> list[int]:
-    """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls: narrow rows take longer blocks."""
+    """0 = e_0 < e_1 < … = max_nodes. More blocks mean less padding, but more calls; narrow rows get longer blocks."""
     edge, growth, least = next(block[1:] for block in BLOCKS if row_channels <= block[0])
     edges = [0]
     while edge + least - 1 < max_nodes:
@@ -151,7 +151,7 @@ def block_edges(max_nodes: int, row_channels: int) -> list[int]:
 
 
 class DenseHead:
-    """ζ: what a readout made → [B]."""
+    """ζ: a readout's output → [B]."""
 
     def __init__(self, head: Head, flat: FlatParameters, room: Room, whole: bool = False) -> None:
         dense: list[Any] = [head.first, *head.inner, head.last]
@@ -177,7 +177,7 @@ class DenseHead:
         return z.reshape(-1)
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
-        """From the gradient of the predictions [B]: that of what the readout made."""
+        """From the gradient of the predictions [B]: that of the readout's output."""
         grad = grad.reshape(-1, 1)
         for i in range(len(self.weights) - 1, -1, -1):
             (weight, grad_weight), (_, grad_bias) = self.weights[i]

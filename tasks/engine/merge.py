@@ -4,7 +4,7 @@ import numpy as np
 
 from permlab.tasks.engine.compiled import compiled
 
-_RUN = 16  # keys that are sorted by insertion
+_RUN = 16  # up to this many keys are sorted by insertion
 
 
 @compiled
@@ -38,7 +38,7 @@ def _by_key(keys: np.ndarray, spare: np.ndarray) -> None:
 def _sorted_keys(column: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """column [n] float32 → for every graph its keys (bits that descend as the float ascends | row), ascending; [n].
 
-    Keys differ, so that ties keep the order of their rows.
+    No two keys are equal, so ties keep the order of their rows.
     """
     n = len(column)
     bits, keys, spare = (column + np.float32(0)).view(np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -94,13 +94,13 @@ def _by_rows(x: np.ndarray, order: np.ndarray, spare: np.ndarray) -> None:
 def lexicographic(x: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """x [n, d], ptr [B + 1] → order [n]; equal rows keep theirs.
 
-    By the last column as float32 first; where that ties, rows are compared.
+    First by the last column as float32; on ties whole rows are compared.
     """
     n = len(x)
     keys = _sorted_keys(x[:, x.shape[1] - 1].astype(np.float32), ptr)
     order, spare = keys & 0xFFFFFFFF, np.empty(n, dtype=np.int64)
     for b in range(len(ptr) - 1):
-        first = ptr[b]  # of those that tie with the one looked at
+        first = ptr[b]  # end of the rows that tie with this one
         for i in range(ptr[b] + 1, ptr[b + 1] + 1):
             if i == ptr[b + 1] or keys[i] >> 32 != keys[first] >> 32:
                 if i - first > 1:

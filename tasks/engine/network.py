@@ -1,9 +1,10 @@
 """The segmented sort, compiled: every column of every graph, eight columns at a time.
 
-A value and its row are one 64-bit key, (bits that descend as the float ascends | row in the graph): keys differ, and
-ties keep the order of their rows. Eight keys of a row are one vector. A sorting network compares whole rows, so that no
-branch depends on the data: Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M),
-m log² m for m rows. Graphs of more than GIANT rows are sorted by radix, a column after the other, in proportion to m.
+A value and its row are one 64-bit key, (bits that descend as the float ascends | row in the graph): no two keys are
+equal, and ties keep the order of their rows. Eight keys of a row are one vector. A sorting network compares whole rows,
+so that no branch depends on the data: Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm
+5.2.2M), m log² m for m rows. Graphs of more than GIANT rows are sorted by radix, column by column, in time proportional
+to m.
 """
 
 from typing import Any
@@ -16,12 +17,12 @@ from numba.extending import intrinsic
 from permlab.tasks.engine.compiled import compiled
 from permlab.tasks.engine.merge import sort_few_columns
 
-LANES = 8  # keys a vector
+LANES = 8  # keys per vector
 GIANT = 1024  # rows
 FEW = 2  # columns, sorted one after the other
 _DIGIT = 11  # bits; three digits are a float
 
-_inline: Any = intrinsic  # takes away the first argument
+_inline: Any = intrinsic  # removes the first argument
 _FLOATS, _KEYS = (ir.VectorType(ir.IntType(bits), LANES) for bits in (32, 64))
 _NUMBERS = ir.VectorType(ir.FloatType(), LANES)
 
@@ -64,7 +65,7 @@ def _pack(_: Any, bits: Any, at: Any, keys: Any, to: Any, row: Any) -> Any:
 
 @_inline
 def _exchange(_: Any, keys: Any, upper: Any, lower: Any) -> Any:
-    """Of two rows of keys, the lesser ones into the upper row."""
+    """Compare-exchange of two rows of keys: the lesser keys go into the upper row."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         rows = [_vector(context, builder, signature.args[0], args[0], offset, _KEYS) for offset in args[1:]]
@@ -140,7 +141,7 @@ def _radix(keys: np.ndarray, lane: int, m: int, a: np.ndarray, b: np.ndarray) ->
 
 @compiled
 def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray, rows: np.ndarray) -> None:
-    """Flat arrays of n rows of k ≥ 8; the first `lanes` of every eight columns count."""
+    """Flat arrays of n rows of k ≥ 8; only the first `lanes` of every eight columns count."""
     largest = 0
     for graph in range(len(ptr) - 1):
         largest = max(largest, ptr[graph + 1] - ptr[graph])
@@ -149,7 +150,7 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
     for graph in range(len(ptr) - 1):
         start, m = ptr[graph], ptr[graph + 1] - ptr[graph]
         for first in range(0, k, LANES):
-            column = min(first, k - LANES)  # the last eight may have been sorted in part
+            column = min(first, k - LANES)  # the last eight may overlap columns that are sorted already
             for row in range(m):
                 _pack(bits, k * (start + row) + column, keys, LANES * row, row)
             if m <= GIANT:
@@ -163,7 +164,7 @@ def _sort(bits: np.ndarray, ptr: np.ndarray, k: int, lanes: int, out: np.ndarray
 
 @compiled
 def largest_graph(ptr: np.ndarray, n: int) -> int:
-    """The rows of the largest graph; the loops trust ptr, so it is checked here."""
+    """The number of rows of the largest graph; the loops trust ptr, so it is checked here."""
     if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != n or n >= 2**31:
         raise IndexError("ptr must ascend from 0 to the number of rows, less than 2**31")
     largest = 0
@@ -177,7 +178,7 @@ def largest_graph(ptr: np.ndarray, n: int) -> int:
 def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x [n, k], ptr [B + 1] → each column descending within every graph, and the rows it took, int32; both [n, k].
 
-    What is float64 is sorted as float32 first, which ties some, but never turns an order round.
+    float64 is sorted as float32 first, which makes some values tie, but never reverses an order.
     """
     n, k = x.shape
     largest = largest_graph(ptr, n)
@@ -200,7 +201,7 @@ def sort_descending(x: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @compiled
 def _sorted_exactly(x: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The columns of x in these orders, in which only what float32 ties is out of place: put right by insertion."""
+    """The columns of x in these orders; insertion sort corrects the values that tie in float32."""
     out = np.empty_like(x)
     for b in range(len(ptr) - 1):
         for i in range(ptr[b], ptr[b + 1]):
@@ -218,9 +219,8 @@ def _sorted_exactly(x: np.ndarray, rows: np.ndarray, ptr: np.ndarray) -> tuple[n
 
 @compiled
 def put_back(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """What `sort_descending` did to the columns, undone: values [n, k], rows [n, k] → [n, k].
-
-    A row that there is not raises IndexError.
+    """The inverse of `sort_descending`: values [n, k], rows [n, k] → [n, k]. A row that does not exist raises
+    IndexError.
     """
     n, out = len(values), np.empty_like(values)
     for i in range(n):

@@ -1,7 +1,7 @@
-"""Parameters in one array, and torch's optimisers on it: a pass over memory instead of a call per tensor.
+"""Parameters in one array, and torch's optimisers on it: one pass over memory instead of one call per tensor.
 
-While the engine trains, the parameters and the optimiser's state are views of these arrays, so that both stay what
-torch takes them for: they can be read, saved and loaded at any time between two calls.
+While the engine trains, the parameters and the optimiser's state are views of these arrays, so torch can read, save and
+load both at any time between two calls.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _LINE = 16  # floats: every parameter begins at a cache line
 
 
 class FlatParameters:
-    """`values` and `gradients` of all parameters, [total] each, and `of(p)`: a parameter's own two views."""
+    """`values` and `gradients` of all parameters, [total] each; `of(p)` gives the two views of one parameter."""
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -39,7 +39,7 @@ class FlatParameters:
         return parameter.detach().numpy(), self._gradients[id(parameter)]
 
     def release(self) -> None:
-        """The parameters get memory of their own again."""
+        """Gives the parameters their own memory again."""
         for parameter in self.parameters:
             parameter.data = parameter.data.clone()
 
@@ -58,7 +58,7 @@ def _adam(
     decay: float,
     shrink: float,
 ) -> None:
-    """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², p ← p − rate · m / (√v / root + ε); g has decay · p added to it."""
+    """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², p ← p − rate · m / (√v / root + ε); decay · p is added to g first."""
     a, b, step, base, tiny = (
         np.float32(1 - beta1),
         np.float32(beta2),
@@ -94,7 +94,7 @@ class FlatOptimiser:
             self._adopt()
 
     def _adopt(self) -> None:
-        """The state of every parameter becomes a view of ours, whatever it held."""
+        """Makes the state of every parameter a view of ours, keeping its values."""
         for parameter, mean, square in zip(
             self.flat.parameters, self.flat.views(self.mean), self.flat.views(self.square), strict=True
         ):
@@ -130,7 +130,7 @@ class FlatOptimiser:
         )
 
     def settle(self) -> None:
-        """torch's own count of steps, for whoever saves the state now."""
+        """Updates torch's own count of steps, for a state that is saved now."""
         for parameter in self.flat.parameters:
             if "step" in self.optimizer.state[parameter]:
                 self.optimizer.state[parameter]["step"].fill_(self.count)

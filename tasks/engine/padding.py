@@ -1,4 +1,4 @@
-"""Rows of graphs into zero-padded blocks of positions and back: only what is there is read."""
+"""Rows of graphs into zero-padded blocks of positions and back: only existing rows are read."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from permlab.tasks.engine.compiled import compiled
 
 @compiled
 def copy(source: np.ndarray, target: np.ndarray) -> None:
-    """Between slices that do not overlap."""
-    for i in range(len(source)):  # vectorised, as neither wraps around
+    """Copies between slices that do not overlap."""
+    for i in range(len(source)):  # vectorised, because neither index wraps around
         target[i] = source[i]
 
 
 @compiled
 def pad(rows: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: int, out: np.ndarray) -> None:
-    """Positions low … high − 1 of the rows [n, k] of these graphs [m], zeros where there is none, to out [m, …]."""
+    """Positions low … high − 1 of the rows [n, k] of these graphs [m], zeros where there is no row, to out [m, …]."""
     k, flat = rows.shape[1], rows.reshape(-1)
     for place in range(len(graphs)):
         first = ptr[graphs[place]] + low
@@ -25,7 +25,7 @@ def pad(rows: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: i
 
 @compiled
 def unpad(padded: np.ndarray, ptr: np.ndarray, graphs: np.ndarray, low: int, high: int, rows: np.ndarray) -> None:
-    """What `pad` took from the rows [n, k], put back into them."""
+    """The inverse of `pad`: copies the blocks back into the rows [n, k]."""
     k, flat = rows.shape[1], rows.reshape(-1)
     for place in range(len(graphs)):
         first = ptr[graphs[place]] + low

@@ -50,11 +50,11 @@ class SumPool(Pool):
 
 
 class SumBeforeLastLayer(Pool):
-    """1ᵀ(Â H W + 1cᵀ) = (1ᵀÂ H) W + n cᵀ: the last layer of Γ, where it is linear, on B rows instead of n."""
+    """1ᵀ(Â H W + 1cᵀ) = (1ᵀÂ H) W + n cᵀ: the last layer of Γ, if it is linear, on B rows instead of n."""
 
     def __init__(self, weight: Any, bias: Any, given: bool, flat: FlatParameters, room: Room) -> None:
         (self.weight, self.grad_weight), (self.bias, self.grad_bias) = flat.of(weight), flat.of(bias)
-        self.given, self.room = given, room  # whether it is given Â H: with a single layer
+        self.given, self.room = given, room  # with a single layer its input is Â H already
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
         forth, self.back = batch.sums if self.given else batch.neighbour_sums
@@ -84,7 +84,7 @@ class OrderingPool(Pool):
 
     def forward(self, x: np.ndarray, batch: EngineBatch) -> np.ndarray:
         columns = self.room.take(len(x), self.key.shape[1])
-        if self.with_sum:  # [I | 1] takes no product
+        if self.with_sum:  # [I | 1] needs no product
             columns[:, :-1] = x
             np.sum(x, axis=1, out=columns[:, -1])
         else:
@@ -135,7 +135,7 @@ class GaussianPool(Pool):
     def sums_of(
         self, x: np.ndarray, s: np.ndarray, layer: np.ndarray, factors: np.ndarray, batch: EngineBatch
     ) -> np.ndarray:
-        """Of rows whose products with 2Aᵀ/σ² are x · factors, and whose squared lengths are ⟨x, s⟩."""
+        """The kernels of rows whose products with 2Aᵀ/σ² are x · factors and whose squared lengths are ⟨x, s⟩."""
         take, n, m = self.room.take, len(x), len(self.constant)
         self.x, self.s, self.ptr, self.f = x, s, batch.ptr, factors
         square, self.factor, minus = take(n), take(n), take(n)
@@ -151,7 +151,7 @@ class GaussianPool(Pool):
         return self.gradient_of_rows(grad, NO_LAYER)[0]
 
     def gradient_of_rows(self, grad: np.ndarray, grad_f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """That of x, and by how much of s it was straightened, [n]."""
+        """The gradient of x, and the multiple of s that was added to it, [n]."""
         if self.readout.mean:
             grad /= np.maximum(np.diff(self.ptr), 1)[:, None]
         grad_x, sums = self.room.take(*self.x.shape), self.room.take(len(self.x))
@@ -164,7 +164,7 @@ class GaussianPool(Pool):
 
 
 class GaussianBeforeLastLayer(GaussianPool):
-    """Kernels of the rows of X = P W + 1cᵀ, scaled to length 1, from P = Â H, where P is narrow, without X.
+    """Kernels of the rows of X = P W + 1cᵀ, scaled to length 1, from P = Â H without computing X; used if P is narrow.
 
     With p̃ = (p, 1) and L = (W; c): x = p̃ L, x F = p̃ (L F), and ‖x‖² = ⟨p̃, p̃ L Lᵀ⟩.
     """
@@ -209,14 +209,14 @@ class Set2SetPool(Pool):
         )
 
     def query(self, q: np.ndarray) -> np.ndarray:
-        """What is compared with the rows: [B, d] → [B, width of the rows]."""
+        """The query that is compared with the rows: [B, d] → [B, width of the rows]."""
         return q
 
     def query_back(self, grad: np.ndarray, q: np.ndarray) -> np.ndarray:
         return grad
 
     def whole(self, mean: np.ndarray) -> np.ndarray:
-        """Of a weighted mean of rows, that of the embeddings: [B, width of the rows] → [B, d]."""
+        """The mean of the embeddings from the mean of the rows: [B, width of the rows] → [B, d]."""
         return mean
 
     def whole_back(self, grad: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -253,7 +253,7 @@ class Set2SetPool(Pool):
             grad_mean = self.whole_back(np.ascontiguousarray(grad[:, d:]), mean)
             attend_back(self.x, self.ptr, weights, query, mean, grad_mean, step, tables, factors, grad_query)
             grad_q = grad[:, :d] + self.query_back(grad_query, q)
-            if not step:  # one row stands for all
+            if not step:  # one row for all graphs
                 grad_q, grad_cell = grad_q.sum(0, keepdims=True), grad_cell.sum(0, keepdims=True)
             made = grad_gates[(step - 1) * graphs : step * graphs] if step else first
             retreat(gates, before, slope, grad_q, grad_cell, made)
@@ -271,10 +271,8 @@ class Set2SetPool(Pool):
 
 
 class Set2SetBeforeLastLayer(Set2SetPool):
-    """Set2Set of X = P W + 1cᵀ from P = Â H, where that is not wider than X, without X.
-
-    ⟨p W + c, q⟩ = ⟨p, W q⟩ + ⟨c, q⟩, of which the softmax does not see the last term, and Σ a_k (p_k W + c) =
-    (Σ a_k p_k) W + c.
+    """Set2Set of X = P W + 1cᵀ from P = Â H without computing X; used if P is not wider than X. ⟨p W + c, q⟩ = ⟨p, W q⟩
+    + ⟨c, q⟩, and the softmax ignores the constant ⟨c, q⟩; Σ a_k (p_k W + c) = (Σ a_k p_k) W + c.
     """
 
     def __init__(self, readout: Set2Set, weight: Any, bias: Any, given: bool, flat: Any, room: Room) -> None:
@@ -310,7 +308,7 @@ class Set2SetBeforeLastLayer(Set2SetPool):
 
 
 def early_pool(gcn: GCN, readout: Any, flat: FlatParameters, room: Room) -> Pool | None:
-    """A pool that takes the input of Γ's last layer, where that layer is linear and this is less work; else None."""
+    """A pool that takes the input of Γ's last layer, if that layer is linear and this is less work; else None."""
     weight, bias, given = gcn.weights[-1], gcn.biases[-1], len(gcn.weights) == 1
     if type(gcn.last_activation) is not nn.Identity:
         return None

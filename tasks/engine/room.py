@@ -1,21 +1,21 @@
-"""Memory for what a step makes on its way: the same at every step, as fresh memory costs as much as many a product."""
+"""Memory for the intermediate arrays of a step, reused at every step: fresh memory costs as much as many products."""
 
 import math
 
 import numpy as np
 
-_LINE = 16  # floats: everything begins at a cache line
+_LINE = 16  # floats: every array begins at a cache line
 
 
 def aligned(count: int) -> np.ndarray:
-    """So many float32, uninitialised, that begin at a cache line."""
+    """This many float32, uninitialised, beginning at a cache line."""
     memory = np.empty(count + _LINE, dtype=np.float32)
     first = -(memory.ctypes.data // memory.itemsize) % _LINE
     return memory[first : first + count]
 
 
 class Room:
-    """`take` arrays during a step; `clear` before the next one, when none of them is in use any more."""
+    """`take` arrays during a step; `clear` before the next one, when none of them is in use."""
 
     def __init__(self) -> None:
         self._memory, self._used = np.empty(0, dtype=np.float32), 0

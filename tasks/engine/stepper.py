@@ -63,7 +63,7 @@ class Stepper:
         self.optimiser.step()
 
     def settle(self) -> None:
-        """Between two calls: the optimiser's state is what torch expects of it."""
+        """Makes the optimiser's state what torch expects, between two calls."""
         if self.optimiser is not None:
             self.optimiser.settle()
 

@@ -28,7 +28,7 @@ def test_a_file_name_may_hold_a_comma() -> None:
         ("qm8", "unknown data set 'qm8'; did you mean 'qm9'.* choose from qm9, proteins_full, tu:NAME, synthetic"),
         ("", "unknown data set ''"),
         ("tu", "needs a name, as in tu:NAME"),
-        ("qm9:x", "takes nothing behind a colon, got 'x'"),
+        ("qm9:x", "after a colon, got 'x'"),
         ("qm9,limits=3", r"unknown parameter 'limits' \(choose from limit, seed, target\)"),
         ("qm9,limit=many", "limit='many' is not a value of type int"),
         ("qm9,limit=1,limit=2", "sets a parameter twice"),
