@@ -14,6 +14,7 @@ from permlab.datasets.errors import DataError
 from permlab.platform.display.console import err, out
 from permlab.platform.errors import ConfigError, RunError, RunStopped, StopNow
 from permlab.platform.files.secrets import masked_traceback
+from permlab.platform.large_imports import large_imports
 from permlab.readouts.errors import ReadoutError
 
 VERBS = {
@@ -92,7 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _call(verb: str, words: Sequence[str]) -> int:
-    command = importlib.import_module(f"permlab.platform.commands.{verb}")
+    with large_imports():
+        command = importlib.import_module(f"permlab.platform.commands.{verb}")
     parser = Parser(prog=f"permlab {verb}", description=command.__doc__, formatter_class=argparse.RawTextHelpFormatter)
     command.add_arguments(parser)
     code: int = command.run(parser.parse_intermixed_args(words))

@@ -169,8 +169,9 @@ def execute(
 
             progress = run_cells(settings, todo, runner, show, stop_signal)
             stopped = stop_signal()
+        # Before Ray is shut down: the courier delivers the end meanwhile
+        _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
     gave_up = progress.failed > settings.max_failed
-    _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
     courier.wait(seconds=600)
     if stopped:
         return 128 + stopped, "stopped; the same command goes on from the checkpoints"

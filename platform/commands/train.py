@@ -10,6 +10,7 @@ A run that was stopped or killed resumes from its checkpoint; one that is done i
 """
 
 import argparse
+import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from permlab.platform.display.build_bar import build_if_missing
 from permlab.platform.display.console import err, out, print_json
+from permlab.platform.large_imports import large_imports
 from permlab.platform.run.code_digest import other_code
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import describe, read_settings
@@ -36,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     settings = read_settings(RunSettings, args.words)
+    with large_imports():
+        importlib.import_module("permlab.platform.run.cell")
     result = train(settings, fresh=args.fresh)
     if args.json:
         from permlab.platform.run.record import SUMMARY

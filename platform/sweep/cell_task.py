@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from permlab.platform.large_imports import large_imports
 from permlab.platform.settings.run import RunSettings
 
 
 def run_cell_in_worker(settings: RunSettings) -> dict[str, Any]:
-    from permlab.platform.run.cell import run_cell
+    with large_imports():
+        from permlab.platform.run.cell import run_cell
 
     return run_cell(settings)

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.secrets import mask
+from permlab.platform.large_imports import large_imports
 from permlab.platform.tracking.cell_delivery import CellDelivery
 from permlab.platform.tracking.courier import HOLDER, LOCK, not_yet
 from permlab.platform.tracking.store import connect
@@ -79,7 +80,9 @@ def _follow(folder: Path, parent: int, holder: Path) -> None:
         over = is_over()
         try:
             if delivery is None:
-                delivery = kind(folder, connect(folder.parent.parent))
+                with large_imports():
+                    client = connect(folder.parent.parent)
+                delivery = kind(folder, client)
                 delivery.on_progress = holder.touch
             delivery.advance(dead=orphaned and not over)
             answered, patience = True, GRACE

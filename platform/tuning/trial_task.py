@@ -9,6 +9,7 @@ from typing import Any
 from permlab.platform.errors import RunError, RunPruned
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.whole_file import whole_file
+from permlab.platform.large_imports import large_imports
 from permlab.platform.run.histories import history_line, read_history
 from permlab.platform.settings.run import RunSettings, Settings, cell_folder, cell_key
 from permlab.platform.sweep.plan import manifest_of
@@ -40,7 +41,8 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
     Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
     way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
     """
-    from permlab.platform.run.cell import run_cell
+    with large_imports():
+        from permlab.platform.run.cell import run_cell
 
     folder = Path(job.runs) / job.folder
     folder.mkdir(parents=True, exist_ok=True)
