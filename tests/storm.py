@@ -27,6 +27,8 @@ from typing import Any
 import psutil
 import torch
 
+from permlab.platform.run.stored_result import REMOVABLE
+
 GRID = ["name=storm", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "method=[sum,ordering]"]
 GRID += ["d=[2,3]", "seed=[0,1,2,3]", "train.epochs=60", "train.checkpoint_every=2", "train.eval_every=10"]
 PERMLAB = [sys.executable, "-m", "permlab.platform.cli"]
@@ -120,7 +122,8 @@ class Storm:
             os.truncate(path, self.chance.randrange(max(path.stat().st_size, 1)))
 
     def remove_file(self) -> None:
-        if path := self._some_file():
+        """But not one that may be removed to save space, and whose cell stays finished."""
+        if (path := self._some_file()) and path.name not in REMOVABLE:
             path.unlink()
 
     def remove_cell(self) -> None:
@@ -266,7 +269,11 @@ def differences(storm: Path, calm: Path) -> list[str]:
             found.append(f"{key}: {len(in_ours[key])} runs in MLflow")
         for part, value in in_theirs[key][0].items():
             if (mine := in_ours[key][0][part]) != value:
-                odd = [name for name in value if mine.get(name) != value[name]] if isinstance(value, dict) else [mine]
+                odd = (
+                    [name for name in value | mine if mine.get(name) != value.get(name)]
+                    if isinstance(value, dict)
+                    else [mine]
+                )
                 found.append(f"{key}: {part} in MLflow differ: {odd[:4]}")
     return found
 

@@ -17,7 +17,7 @@ from permlab.platform.files.json_files import load_json, read_json, write_json
 from permlab.platform.run.histories import read_history
 from permlab.platform.run.stored_result import FINISHED, check_files, read_result
 from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
-from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
+from permlab.platform.tracking.store import DELIVERED, ERROR, PARENT, Experiment
 
 DIGEST_LENGTH = 36  # MLflow's limit
 LONGEST_ERROR = 1000  # characters of the tag that says what went wrong
@@ -111,10 +111,10 @@ class CellDelivery(Delivery):
             points += [(name, value, result["ended"], step) for name, value in outcome(result).items()]
             tags = self.tags | result.get("tags", {}) | {DELIVERED: self._fingerprint(result)}
         if result and result.get("error"):
-            tags["error"] = result["error"][:LONGEST_ERROR]
+            tags[ERROR] = result["error"][:LONGEST_ERROR]
         metrics = [Metric(name, float(v), milliseconds(at), step) for name, v, at, step in points if v is not None]
         self.log({} if described else self.run["params"], tags, metrics)
-        self.changed(described=True)
+        self.changed(described=True, error=ERROR in tags)
         self.epoch = max([self.epoch, *(entry["epoch"] for entry in history)])
         if points and not result:
             self._write_note({})

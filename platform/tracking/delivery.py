@@ -11,7 +11,7 @@ from typing import Any
 
 from permlab.platform.errors import DamagedFile
 from permlab.platform.run.stored_result import KILLED
-from permlab.platform.tracking.store import Experiment, StoredRun, identity
+from permlab.platform.tracking.store import ERROR, Experiment, StoredRun, identity
 
 METRICS_A_CALL = 1000  # MLflow's limit; it takes 100 parameters and tags, and runs have fewer
 LONGEST_VALUE = 6000  # characters of a parameter
@@ -81,9 +81,12 @@ class Delivery:
             rest = {}
 
     def reopen(self) -> None:
-        """What had ended is running again."""
+        """What had ended is running again: why it failed is no longer true of it."""
+        assert self.stored
+        if self.stored.error:
+            self.client.delete_tag(self.run_id, ERROR)
         self.client.update_run(self.run_id, status=RUNNING)
-        self.changed(status=RUNNING, delivered="")
+        self.changed(status=RUNNING, delivered="", error=False)
 
     def abandon(self) -> None:
         """Its process died: what was under way is not running any more."""

@@ -21,6 +21,7 @@ from permlab.platform.settings.kinds import folder_name
 
 DATABASE_TRIES = 6  # within 6 seconds; MLflow's own ten take 100
 PAGE = 1000  # runs per call
+ERROR = "error"  # the tag that says why a run failed
 DELIVERED = "permlab.delivered"  # the tag that holds the fingerprint of what was delivered, once all of it was
 PARENT = "mlflow.parentRunId"
 
@@ -139,6 +140,7 @@ class StoredRun(NamedTuple):
     delivered: str
     parent: str
     described: bool  # has parameters
+    error: bool = False  # has a tag that says what went wrong
 
 
 class Experiment:
@@ -152,7 +154,9 @@ class Experiment:
         for run in search_runs(client, self.experiment_id, query):
             tags = run.data.tags
             facts = (run.info.run_id, run.info.status, run.info.start_time, run.info.artifact_uri)
-            stored = StoredRun(*facts, tags.get(DELIVERED, ""), tags.get(PARENT, ""), bool(run.data.params))
+            stored = StoredRun(
+                *facts, tags.get(DELIVERED, ""), tags.get(PARENT, ""), bool(run.data.params), ERROR in tags
+            )
             self.runs[identity(tags)].append(stored)
 
     def create(self, name: str, started: int, tags: dict[str, str]) -> StoredRun:

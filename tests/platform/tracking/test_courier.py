@@ -12,7 +12,7 @@ import torch
 
 from permlab.datasets.store import GraphStore
 from permlab.platform.errors import DamagedFile
-from permlab.platform.files.json_files import read_json
+from permlab.platform.files.json_files import read_json, write_json
 from permlab.platform.run.cell import run_cell
 from permlab.platform.run.histories import read_history
 from permlab.platform.run.record import Record
@@ -135,6 +135,16 @@ def test_what_is_sent_again_does_not_count_twice(untold: Path, monkeypatch: pyte
     for metric in ("train/running_loss", "cost/parameters"):
         steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
         assert len(steps) == len(set(steps)) == (3 if metric.startswith("train") else 1)
+
+
+def test_a_run_that_failed_and_then_finished_is_not_said_to_have_failed(untold: Path) -> None:
+    client, result = connect(untold.parent.parent), read_json(untold / "result.json")
+    write_json(untold / "result.json", {"status": "FAILED", "error": "the disk is full", "ended": result["ended"]})
+    assert CellDelivery(untold, client).advance() == "FAILED"
+    assert only_run(client).data.tags["error"] == "the disk is full"
+    write_json(untold / "result.json", result)
+    assert CellDelivery(untold, client).advance() == "FINISHED"
+    assert only_run(client).info.status == "FINISHED" and "error" not in only_run(client).data.tags
 
 
 def test_a_courier_delivers_the_others_and_names_the_damaged_cell(tmp_path: Path, monkeypatch) -> None:
