@@ -33,6 +33,7 @@ lint: $(VENV)/.test-ready
 types: $(VENV)/.test-ready
 	@mkdir -p $(VENV)/types/permlab
 	@for part in datasets platform readouts tasks; do ln -sfn "$(CURDIR)/$$part" $(VENV)/types/permlab/$$part; done
+	@ln -sfn "$(CURDIR)/platform/api/__init__.py" $(VENV)/types/permlab/__init__.py
 	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p permlab
 
 format: $(VENV)/.test-ready

@@ -1,6 +1,7 @@
 """What the platform tells its user in one line."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 
 class ConfigError(Exception):
@@ -32,6 +33,20 @@ class RunPruned(RunStopped):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 0)
+
+
+class Ended(NamedTuple):
+    """How a sweep or a tuning ended: the exit code of its command, and why if it is not 0."""
+
+    code: int = 0
+    message: str = ""
+
+    def check(self) -> None:
+        """Raise what the code stands for."""
+        if self.code > 128:
+            raise RunStopped(self.message, self.code - 128)
+        if self.code:
+            raise RunError(self.message)
 
 
 class DamagedFile(RunError):

@@ -40,10 +40,10 @@ def no_op(settings: Any) -> dict[str, Any]:
 
 def drive(cells: int, folder: str) -> int:
     """The sweep's own process."""
-    from permlab.platform.commands.sweep import sweep
+    from permlab.platform.sweep.drive import run_sweep
 
     grid = {"dataset": ["synthetic"], "method": ["sum"], "d": [1], "seed": list(range(cells))}
-    return sweep(SweepSettings(name=NAME, runs=folder, **grid), None, runner=no_op, as_json=True)
+    return run_sweep(SweepSettings(name=NAME, runs=folder, **grid), None, runner=no_op).ended.code
 
 
 def measure_growth(sizes: list[int]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from torch_geometric.loader import DataLoader
 from permlab.platform.bench.plain_pyg import PlainModel, fit, permuted_copies
 from permlab.platform.bench.stopwatch import Stopwatch
 from permlab.platform.bench.work import work_of
-from permlab.platform.commands.train import train
 from permlab.platform.files.json_files import read_json
+from permlab.platform.run.train import train
 from permlab.platform.run.training import Training
 from permlab.platform.settings.run import ModelSettings, RunSettings, cell_folder, cell_key
 from permlab.platform.sweep.plan import manifest_of

@@ -20,13 +20,12 @@ from rich.table import Table
 from torch import Tensor
 
 from permlab.platform.display.console import err, out, print_json, progress_bar
-from permlab.platform.run.process_settings import process_for_runs
+from permlab.platform.run.certify import certify_method
 from permlab.readouts.base import Readout
-from permlab.readouts.catalogue import build
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.theory.certificate import Certificate, certify
-from permlab.readouts.theory.keys import Universality, check_universal, full_spark, parse_key, universal_size
+from permlab.readouts.theory.certificate import Certificate
+from permlab.readouts.theory.keys import Universality, least_universal
 from permlab.readouts.theory.search import Pair
 from permlab.readouts.theory.universality import check_within_reach
 
@@ -67,16 +66,9 @@ def run(args: argparse.Namespace) -> int:
     sizes = _range(args.n)
     if len(sizes) != 1:
         raise ReadoutError(f"--n is {args.n}; a range goes with --minimal only")
-    n = sizes[0]
-    check_size("--d", args.d, most=1000)
-    check_size("--samples × n × d", args.samples * n * args.d, most=100_000_000)
     options = dict(_setting(word) for word in settings)
-    if args.key is not None:
-        options["key"] = parse_key(args.key, args.d, n, args.seed)
-    readout = build(method, d=args.d, max_nodes=n, seed=args.seed, **options)
-    # one thread is fastest for small matrices, and gives the same numbers everywhere
-    with process_for_runs(threads=1), progress_bar(f"certifying {method}", "steps") as progress:
-        certificate = certify(readout, n, args.samples, args.steps, args.seed, args.budget, args.seconds, progress)
+    search = {name: getattr(args, name) for name in ("key", "samples", "steps", "seed", "budget", "seconds")}
+    readout, certificate = certify_method(method, sizes[0], args.d, **search, **options)
     contradictions = certificate.contradictions(readout)
     if args.json:
         print_json({"method": method} | _document(certificate) | {"contradictions": contradictions})
@@ -207,24 +199,15 @@ def _show_matrices(X: Tensor, Y: Tensor) -> None:
 
 
 def _minimal(args: argparse.Namespace) -> int:
-    """For every n the smallest D at which a generic key is universal; keys grow by columns, so D − 1 is a sub-key."""
+    """For every n the smallest D at which a generic key is universal."""
     sizes = _range(args.n)
     check_within_reach(sizes[-1], args.d)
     rows = []
     for n in sizes:
         started = time.perf_counter()
-        below: Universality | None = None
-        most = universal_size(args.d, n)
-        columns = full_spark(args.d, min(most, 8 * args.d * n), args.seed)
         with progress_bar(f"n = {n}", "subspaces") as progress:
-            for D in range(args.d, columns.size(1) + 1):
-                result = check_universal(
-                    columns[:, :D], n, args.budget, args.seconds, lambda seen: progress(seen, None)
-                )
-                if result.universal is not False:
-                    break
-                below = result
-        rows.append((n, most, result, below, time.perf_counter() - started))
+            least = least_universal(n, args.d, args.seed, args.budget, args.seconds, lambda seen: progress(seen, None))
+        rows.append((n, *least, time.perf_counter() - started))
     if args.json:
         print_json(
             [

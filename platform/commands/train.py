@@ -11,19 +11,15 @@ A run that was stopped or killed resumes from its checkpoint; one that is done i
 
 import argparse
 import importlib
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from permlab.platform.display.build_bar import build_if_missing
-from permlab.platform.display.console import err, out, print_json
+from permlab.platform.display.console import out, print_json
 from permlab.platform.large_imports import large_imports
-from permlab.platform.run.code_digest import other_code
+from permlab.platform.run.train import train
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import describe, read_settings
-from permlab.platform.tracking.courier import Courier
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,38 +44,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(result)
     return 0
-
-
-def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] = ()) -> dict[str, Any]:
-    """Run the cell with a bar, and a courier to MLflow beside it; Lightning calls the callbacks too."""
-    from permlab.platform.display.epoch_bar import EpochBar
-    from permlab.platform.run.cell import run_cell
-
-    build_if_missing(settings.dataset)
-    couriers: list[Courier] = []
-
-    def send(folder: Path) -> None:
-        couriers.append(Courier(folder, settings.track))
-        couriers[-1].send()
-
-    def tell(folder: Path) -> None:
-        err.print(f"{settings.name} is done already ({folder}); --fresh runs it again", markup=False)
-
-    def wait(folder: Path) -> None:
-        err.print(f"waiting: another process is running {settings.name}", markup=False)
-
-    bar = EpochBar(settings.name, settings.train.epochs)
-    try:
-        result = run_cell(
-            settings, fresh=fresh, callbacks=[bar, *callbacks], on_start=send, on_known=tell, on_wait=wait
-        )
-        if how := other_code(result):
-            err.print(f"{settings.name} was {how}", markup=False)
-        return result
-    finally:
-        bar.progress.stop()
-        for courier in couriers:
-            courier.wait(seconds=60)
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from permlab.datasets.cache import build, folder_of, missing
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import FILE_NAME, Manifest
-from permlab.platform.display.console import err, progress_bar
+from permlab.platform.display.console import note, progress_bar
 
 
 def build_with_bar(text: str, force: bool = False) -> Manifest:
@@ -12,7 +12,7 @@ def build_with_bar(text: str, force: bool = False) -> Manifest:
         progress_bar(f"building {name.text}", "graphs") as progress,
         progress_bar("downloading", "bytes") as download,
     ):
-        return build(text, force=force, progress=progress, download=download, note=_note)
+        return build(text, force=force, progress=progress, download=download, note=note)
 
 
 def build_if_missing(text: str) -> None:
@@ -21,10 +21,6 @@ def build_if_missing(text: str) -> None:
     with progress_bar(f"checking {name.text}", "bytes") as progress:
         reason = missing(text, progress)
     if reason and (folder_of(name) / FILE_NAME).exists():
-        _note(f"{reason}; {name.text} is built again")
+        note(f"{reason}; {name.text} is built again")
     if reason or name.source.quick_digest:
         build_with_bar(text)
-
-
-def _note(message: str) -> None:
-    err.print(message, markup=False)

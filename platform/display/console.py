@@ -1,10 +1,13 @@
 """Where output goes: results to stdout, everything else (progress, notes, errors) to stderr."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +24,7 @@ from rich.text import Text
 from permlab.platform.files.secrets import mask, masked
 
 WIDE = 1000  # columns in a pipe or a file, where nothing is cut to a screen
+_printed = ContextVar("notes are printed", default=True)
 
 
 class PlainConsole(Console):
@@ -31,12 +35,35 @@ class PlainConsole(Console):
         if not (self.is_terminal or self.is_jupyter or "COLUMNS" in os.environ):
             self.width = WIDE
 
+    @property
+    def shows_bars(self) -> bool:
+        """On a terminal, and in a notebook if ipywidgets is installed, which Rich needs there."""
+        return self.is_terminal or (self.is_jupyter and find_spec("ipywidgets") is not None)
+
     def render_str(self, text: str, **options: Any) -> Text:  # every string that is printed, in tables too
         return super().render_str(mask(text), **options)
 
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
+
+
+def note(message: str) -> None:
+    """One line that a person at the command line sees; from Python it is a record of the logger `permlab`."""
+    if _printed.get():
+        err.print(message, markup=False)
+    else:
+        logging.getLogger("permlab").info(mask(message))
+
+
+@contextmanager
+def notes_logged() -> Iterator[None]:
+    """Inside, nothing is printed but progress bars."""
+    token = _printed.set(False)
+    try:
+        yield
+    finally:
+        _printed.reset(token)
 
 
 def print_json(document: Any) -> None:
@@ -59,7 +86,7 @@ def progress_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+    with Progress(*columns, console=err, transient=True, disable=not err.shows_bars) as progress:
         task = progress.add_task(label, total=None, visible=False)  # until there is something to report
 
         def report(done: int, total: int | None) -> None:

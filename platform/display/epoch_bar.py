@@ -6,7 +6,7 @@ from typing import Any
 import pytorch_lightning as pl
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from permlab.platform.display.console import err
+from permlab.platform.display.console import err, note
 from permlab.tasks.data import GraphData
 from permlab.tasks.task import GraphTask
 
@@ -30,7 +30,7 @@ class EpochBar(pl.Callback):
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
             console=err,
-            disable=not err.is_terminal,
+            disable=not err.shows_bars,
             auto_refresh=False,
         )
         self.bar = self.progress.add_task(name, total=epochs, note="")
@@ -42,7 +42,7 @@ class EpochBar(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         now = time.monotonic()
-        if err.is_terminal and now - self.last_drawn > REFRESH:
+        if err.shows_bars and now - self.last_drawn > REFRESH:
             self.last_drawn = now
             data: GraphData = trainer.datamodule  # type: ignore[attr-defined]
             self._draw(trainer, trainer.current_epoch + (batch.step + 1) / data.train_steps)
@@ -53,21 +53,19 @@ class EpochBar(pl.Callback):
         split = "holdout" if "holdout" in task.measured else "validation"
         metric = task.objective.headline
         self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
-        if not err.is_terminal and time.monotonic() - self.last_said > 60:
+        if not err.shows_bars and time.monotonic() - self.last_said > 60:
             self.last_said = time.monotonic()
-            err.print(
-                f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}"
-            )
+            note(f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if err.is_terminal and time.monotonic() - self.last_drawn > REFRESH:
+        if err.shows_bars and time.monotonic() - self.last_drawn > REFRESH:
             self._draw(trainer, trainer.current_epoch + 1)
 
     def _draw(self, trainer: pl.Trainer, done: float) -> None:
         task = trainer.lightning_module
         assert isinstance(task, GraphTask)
-        note = f"loss {task.running_loss:.4f}{self.measured}"
-        self.progress.update(self.bar, completed=round(done, 2), note=note, refresh=True)
+        losses = f"loss {task.running_loss:.4f}{self.measured}"
+        self.progress.update(self.bar, completed=round(done, 2), note=losses, refresh=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self.progress.stop()

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from permlab.platform.display.console import err
+from permlab.platform.display.console import err, note
 
 MINUTE = 60.0
 
@@ -33,7 +33,7 @@ class SweepView:
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=err,
-            disable=not err.is_terminal,
+            disable=not err.shows_bars,
             refresh_per_second=4,
         )
         self.task = self.bar.add_task(name, total=total, note="starting")
@@ -55,15 +55,15 @@ class SweepView:
     def update(self, progress: Standing, seconds_left: float | None) -> None:
         """`seconds_left`: if it can be told."""
         left = "" if seconds_left is None else f", about {clock(seconds_left)} left"
-        note = f"{self.unit}, {progress.running} running, {progress.failed} failed{left}"
-        self.bar.update(self.task, completed=progress.finished, note=note)
+        standing = f"{self.unit}, {progress.running} running, {progress.failed} failed{left}"
+        self.bar.update(self.task, completed=progress.finished, note=standing)
         events, progress.events = progress.events, []
         for event in events:
-            if "failed" in event or not err.is_terminal:
-                err.print(f"{self.name}: {event}; {progress.finished} of {self.total} {note}", markup=False)
+            if "failed" in event or not err.shows_bars:
+                note(f"{self.name}: {event}; {progress.finished} of {self.total} {standing}")
                 self.said = time.monotonic()
-        if not err.is_terminal and time.monotonic() - self.said > MINUTE:
-            err.print(f"{self.name}: {progress.finished} of {self.total} {note}", markup=False)
+        if not err.shows_bars and time.monotonic() - self.said > MINUTE:
+            note(f"{self.name}: {progress.finished} of {self.total} {standing}")
             self.said = time.monotonic()
 
 

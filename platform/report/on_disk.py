@@ -1,11 +1,78 @@
-"""A stored sweep beside its folder on disk: a store may hold less than the runs have written."""
+"""A sweep as it lies in the runs folder, and what of it a store lacks."""
 
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+import yaml
+
+from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import read_json
-from permlab.platform.report.stored import StoredSweep
+from permlab.platform.files.liveness import is_driven
+from permlab.platform.report.stored import StoredSweep, StoredTuning
+from permlab.platform.run.histories import evaluated, whole_history
+from permlab.platform.run.stored_result import outcome, read_result
+from permlab.platform.settings.kinds import folder_name
+from permlab.platform.tuning.choice import FILE as CHOSEN
+from permlab.platform.tuning.choice import STUDIES, baseline_name
 
 UNDELIVERED = "UNDELIVERED"  # the status of a cell that is finished on disk, but not in the store
+
+
+def read_on_disk(name: str, runs: Path) -> StoredSweep | None:
+    """The sweep's plan, its cells with what they measured, and their epochs; None if the folder has no such sweep."""
+    folder = runs / "sweeps" / folder_name(name)
+    plan = (read_json(folder / "plan.json") or {}).get("cells")
+    if not plan:
+        return None
+    document = read_json(folder / "sweep.json") or {}
+    status = document.get("status") or ("RUNNING" if is_driven(folder) else "KILLED")
+    rows, histories = [], []
+    for cell in plan:
+        place = runs / "cells" / cell["key"]
+        history = whole_history(place)
+        row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
+        rows.append(row | _cell(place, status, history))
+        if rows[-1]["status"] == "FINISHED":
+            histories += [{"key": cell["key"]} | entry for entry in evaluated(history)]
+    epochs = pd.DataFrame(histories) if histories else pd.DataFrame(columns=["key", "epoch"])
+    tracked = document.get("params", {}).get("track") != "False"
+    tuning = _tuning(folder, name, runs)
+    return StoredSweep(name, status, "", "", pd.DataFrame(rows), epochs, tuning=tuning, tracked=tracked)
+
+
+def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dict[str, Any]:
+    """How it ended, and the last value of all that was measured."""
+    run, row = read_json(folder / "run.json"), {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
+    if run is None:
+        return row
+    row |= {"params": run["params"], "status": "RUNNING" if sweep_status == "RUNNING" else "KILLED"}
+    try:
+        result = read_result(folder)
+    except DamagedFile as damage:
+        return row | {"status": "FAILED", "error": str(damage)}
+    tags = run["tags"] | (result or {}).get("tags", {})
+    row["numerics"] = tags.get("numerics", "")
+    for entry in history:
+        row |= {metric: value for metric, value in entry.items() if metric != "epoch" and value is not None}
+    if result:
+        row |= {"status": result["status"], "error": result.get("error", "")} | outcome(result)
+        for split, metrics in result.get("metrics", {}).items():
+            row |= {f"{split}/{metric}": value for metric, value in metrics.items()}
+    return row
+
+
+def _tuning(folder: Path, name: str, runs: Path) -> StoredTuning | None:
+    path = folder / CHOSEN
+    if not path.exists():
+        return None
+    chosen = yaml.safe_load(path.read_text())["studies"]
+    studies: dict[str, dict[str, Any]] = {}
+    for tuning in {choice["study"].split("/")[0] for choice in chosen}:
+        document = read_json(runs / "tunings" / tuning / STUDIES) or {"studies": []}
+        studies |= {study["study"]: study for study in document["studies"]}
+    known = [studies[choice["study"]] for choice in chosen if choice["study"] in studies]
+    return StoredTuning(chosen, known, read_on_disk(baseline_name(name), runs))
 
 
 def mark_undelivered(sweep: StoredSweep, runs: Path) -> None:

@@ -1,9 +1,10 @@
-"""A sweep as tracking stored it: all that a report may look at."""
+"""A sweep as it was stored, in the runs folder or in MLflow: all that a report may look at."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
 
@@ -37,13 +38,21 @@ class StoredSweep:
 
     name: str
     status: str
-    store: str
+    store: str  # the address of the store it was read from; empty: the runs folder
     run_id: str
     cells: pd.DataFrame
     histories: pd.DataFrame
     speed: dict[str, Any] | None = None  # the last `permlab bench train` in the runs folder
     tuning: StoredTuning | None = None
     undelivered: int = 0  # cells that are finished on disk, but not in the store
+    tracked: bool = True
+
+    @property
+    def place(self) -> str:
+        """Where it was read from, less the folders and passwords that a page passed on should not tell."""
+        if not self.store:
+            return "the runs folder"
+        return "MLflow (SQLite)" if self.store.startswith("sqlite") else f"MLflow at {urlsplit(self.store).hostname}"
 
     @cached_property
     def finished(self) -> pd.DataFrame:

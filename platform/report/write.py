@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
@@ -20,7 +19,7 @@ def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int 
     sections = [section for make in SECTIONS if (section := make(findings))]
     title = f"PermLab report: {sweep.name}"
     done = len(sweep.finished)
-    subtitle = f"{done:,} of {len(sweep.cells):,} cells finished · read from {_place(sweep.store)}"
+    subtitle = f"{done:,} of {len(sweep.cells):,} cells finished · read from {sweep.place}"
     (folder / "report.html").write_text(to_page(title, subtitle, sections))
     (folder / "report.md").write_text(to_markdown(title, sections))
     (folder / "tables.tex").write_text(to_latex(sections))
@@ -36,8 +35,3 @@ def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int 
     for i, figure in enumerate(figures):
         draw(figure, pictures)
         progress(i + 1, len(figures))
-
-
-def _place(uri: str) -> str:
-    """Where it was read from, less the folders and passwords that a page passed on should not tell."""
-    return "MLflow (SQLite)" if uri.startswith("sqlite") else f"MLflow at {urlsplit(uri).hostname}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from permlab.platform.display.console import err
+from permlab.platform.display.console import note
 from permlab.platform.errors import DamagedFile
 from permlab.platform.files.whole_file import whole_file
 
@@ -85,7 +85,7 @@ def load_state(path: Path, key: str) -> RunState:
     then = f"resumes in epoch {state.epoch + 1}" if state.model else "starts anew"
     for error in damaged:
         error.path.unlink(missing_ok=True)  # else it would become the one before
-        err.print(f"{error}; the run {then}", markup=False)
+        note(f"{error}; the run {then}")
     return state
 
 

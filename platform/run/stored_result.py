@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from permlab.datasets.sources.base import file_digest
-from permlab.platform.display.console import err
+from permlab.platform.display.console import note
 from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import load_json
 
@@ -89,5 +89,13 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
             check_files(folder, result)
         return result
     except DamagedFile as damage:
-        err.print(f"{damage}; this cell is run again", markup=False)
+        note(f"{damage}; this cell is run again")
         return None
+
+
+def outcome(result: dict[str, Any]) -> dict[str, float | None]:
+    """What is known of a run at its end only: cost, sizes of the splits, certificate."""
+    facts = {f"cost/{name}": result.get(name) for name in ("seconds", "parameters")}
+    for group in ("graphs", "certificate"):
+        facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}
+    return facts

@@ -12,7 +12,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
-from permlab.platform.display.console import err
+from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.run.checkpoint import RunState, load_state
@@ -136,7 +136,7 @@ class Training:
             engine.release()
         self.task.measured, self.task.outputs = engine.task.measured, engine.task.outputs
         if profiler:
-            err.print(profiler.summary(), markup=False)
+            note(profiler.summary())
         return Result(
             settings.dataset,
             settings.method,
@@ -223,7 +223,7 @@ def _take_part(state: RunState, numerics: Numerics, name: str) -> None:
     if state.numerics and (changed := differences(state.numerics[-1], numerics)):
         same_code = state.numerics[-1].get("code") == numerics["code"]
         outcome = "its numbers will be right, but not to the last bit" if same_code else "part of it is by other code"
-        err.print(f"{name} resumes under other numerics ({changed}): {outcome}", markup=False)
+        note(f"{name} resumes under other numerics ({changed}): {outcome}")
     state.numerics = [*(other for other in state.numerics if other != numerics), numerics]
 
 

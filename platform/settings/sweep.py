@@ -92,3 +92,9 @@ class SweepSettings(Settings):
             for dataset, method, d, seed in product(*axes)
         ]
         return [choices[cell.dataset, cell.method, cell.d].apply(cell) for cell in cells] if choices else cells
+
+
+class TuningSettings(SweepSettings):
+    """A sweep's settings; `tune` is always there."""
+
+    tune: TuneSettings = Field(TuneSettings(), description="the search")

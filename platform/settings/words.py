@@ -1,7 +1,7 @@
-"""From words to settings: recipes, YAML files and `key=value`, later ones over earlier ones."""
+"""From words and keywords to settings: recipes, YAML files and `key=value`, later ones over earlier ones."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -19,16 +19,40 @@ def recipes() -> list[str]:
     return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
-def read_settings(model: type[Model], words: Sequence[str]) -> Model:
-    """`words` are recipe names, YAML files and key=value pairs."""
+def read_settings(
+    model: type[Model], words: Sequence[str | Path | BaseModel], keywords: Mapping[str, Any] | None = None
+) -> Model:
+    """`words` are recipe names, YAML files, key=value pairs and settings; keywords are `d=1`, `train={"epochs": 3}`
+    and `**{"train.epochs": 3}`.
+    """
     tree: dict[str, Any] = {}
     for word in words:
-        key, equals, text = word.partition("=")
-        if equals and not _is_file(word):
+        if isinstance(word, BaseModel):
+            _merge(tree, word.model_dump())
+            continue
+        key, equals, text = str(word).partition("=")
+        if equals and not _is_file(str(word)):
             _set(tree, key, _value(model, key, text))
         else:
-            _merge(tree, _read_file(word))
+            _merge(tree, _read_file(str(word)))
+    for key, value in (keywords or {}).items():
+        nested: dict[str, Any] = {}
+        _set(nested, key, _plain(value))
+        _merge(tree, nested)
     return check(model, tree)
+
+
+def _plain(value: Any) -> Any:
+    """A value from Python as YAML would have it: lists, not ranges or arrays."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+        return value.tolist()
+    return [_plain(part) for part in value] if isinstance(value, list | tuple | range) else value
 
 
 def check(model: type[Model], tree: dict[str, Any]) -> Model:

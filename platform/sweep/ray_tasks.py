@@ -33,7 +33,7 @@ from permlab.datasets.checked import checked_manifest
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
-from permlab.platform.display.console import err
+from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.files.liveness import holding, remove_left
 from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
@@ -97,9 +97,9 @@ def _tell(data: dict[str, Any], **_: Any) -> None:
     if "running low on memory" in text:
         where = re.search(r"IP: ([^,)]+)", text)
         said = f"Ray ended a worker: memory ran low on {where[1] if where else 'its node'}. Its cell resumes from its "
-        err.print(f"{said}checkpoint; resources.cpus=2 lets fewer run at a time", markup=False)
+        note(f"{said}checkpoint; resources.cpus=2 lets fewer run at a time")
     else:
-        err.print(f"Ray: {text.splitlines()[0][:300]}", markup=False)
+        note(f"Ray: {text.splitlines()[0][:300]}")
 
 
 def look() -> None:

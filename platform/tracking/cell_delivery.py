@@ -15,7 +15,7 @@ import yaml
 from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import load_json, read_json, write_json
 from permlab.platform.run.histories import read_history
-from permlab.platform.run.stored_result import FINISHED, check_files, read_result
+from permlab.platform.run.stored_result import FINISHED, check_files, outcome, read_result
 from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
 from permlab.platform.tracking.store import DELIVERED, ERROR, PARENT, Experiment
 
@@ -157,11 +157,3 @@ def read_run(folder: Path) -> dict[str, Any]:
     if run is None:
         raise DamagedFile(folder / "run.json", "it is missing")
     return run
-
-
-def outcome(result: dict[str, Any]) -> dict[str, float | None]:
-    """What is known of a run at its end only: cost, sizes of the splits, certificate."""
-    facts = {f"cost/{name}": result.get(name) for name in ("seconds", "parameters")}
-    for group in ("graphs", "certificate"):
-        facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}
-    return facts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from permlab.platform.display.console import err
+from permlab.platform.display.console import note
 
 SOON = 15.0  # seconds without progress of a courier that comes behind everything else on this machine
 LOCK = ".delivery.lock"  # in the folder of a run or a sweep: held by the courier that delivers it
@@ -49,7 +49,7 @@ class Courier:
         if said is None:
             said = not_yet(f"no answer within {seconds:.0f} seconds")
         if said:
-            err.print(said, markup=False)
+            note(said)
 
     def _start(self, *words: str) -> subprocess.Popen[str]:
         command = [

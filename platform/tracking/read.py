@@ -1,6 +1,7 @@
 """Reads a sweep back from MLflow, for reports; and gives it one to keep. `store.py` opens it."""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
         client = connect(runs)
         experiment = client.get_experiment_by_name(name)
         found = list(search_runs(client, experiment.experiment_id)) if experiment else []
-        parents = [run for run in found if "permlab.sweep" in run.data.tags and "permlab.key" not in run.data.tags]
+        parents = _parents(found)
         if not parents:
             known = ", ".join(_sweeps(client)) or "there are none; has it been delivered? (permlab deliver)"
             raise ConfigError(f"there is no sweep {name!r} in {uri}; choose from: {known}")
-        parent = max(parents, key=lambda run: run.info.start_time)
+        parent = parents[-1]
         with tempfile.TemporaryDirectory() as folder:
             on_disk = read_json(runs / "sweeps" / name / "plan.json") or {}  # the store's may be older
             plan = on_disk.get("cells") or _plan(client, parent.info.run_id, Path(folder))
@@ -61,12 +62,27 @@ def download_artifacts(run_id: str, runs: Path) -> Path:
         raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
 
 
-def keep_report(folder: Path, sweep: StoredSweep, runs: Path) -> None:
-    """Log the report's files to the sweep's parent run, where MLflow shows them."""
-    with store_errors(sweep.store):
+def keep_report(folder: Path, name: str, runs: Path) -> None:
+    """Log the report's files to the sweep's parent run, where MLflow shows them, if the store has the sweep."""
+    uri = tracking_uri(runs)
+    path = sqlite_file(uri)
+    if path and not path.exists():
+        return
+    with store_errors(mask(uri)):
         client = connect(runs)
-        client.log_artifacts(sweep.run_id, str(folder), "report")
-        client.set_tag(sweep.run_id, "permlab.report", "report/report.html")
+        experiment = client.get_experiment_by_name(name)
+        query = f"tags.`permlab.sweep` = '{name}' AND tags.`mlflow.runName` = '{name}'"
+        parents = _parents(search_runs(client, experiment.experiment_id, query)) if experiment else []
+        if parents:
+            run_id = parents[-1].info.run_id
+            client.log_artifacts(run_id, str(folder), "report")
+            client.set_tag(run_id, "permlab.report", "report/report.html")
+
+
+def _parents(runs: Iterable[Any]) -> list[Any]:
+    """The runs of whole sweeps, the latest last."""
+    parents = [run for run in runs if "permlab.sweep" in run.data.tags and "permlab.key" not in run.data.tags]
+    return sorted(parents, key=lambda run: run.info.start_time)
 
 
 def _sweeps(client: Any) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from permlab.platform.files.json_files import read_json, write_json
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.on_disk import read_on_disk
 from permlab.platform.report.speed import speed_section
 from permlab.platform.report.state import state_section
 from permlab.platform.report.stored import StoredSweep
@@ -113,12 +114,23 @@ def test_the_report_counts_against_the_plan_on_disk(permlab, monkeypatch, tmp_pa
     assert "it has 2 of 4 cells (2 finished, 1 not started, 1 finished on disk only)" in page
 
 
-def test_a_sweep_that_was_never_delivered_names_the_command_that_does(permlab, monkeypatch, tmp_path: Path) -> None:
+def test_a_sweep_that_lies_on_disk_alone_is_reported_from_there(permlab, monkeypatch, tmp_path: Path) -> None:
+    """The same numbers as by way of MLflow; a page of an unfinished sweep says what is missing."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    (tmp_path / "sweeps" / "kept").mkdir(parents=True)
-    write_json(tmp_path / "sweeps" / "kept" / "plan.json", {"cells": []})
+    make_sweep(tmp_path, "kept", waiting=["sum-d10-s2"], failed=["sum-d10-s1"])
+    tracked, kept = read_sweep("kept", tmp_path), read_on_disk("kept", tmp_path)
+    facts = ["key", "status", "error", "holdout/auc", "cost/seconds", "certificate/ratio_min", "graphs/train"]
+    pd.testing.assert_frame_equal(kept.cells[facts], tracked.cells[facts], check_dtype=False)
+    assert kept.settings("proteins_full") == tracked.settings("proteins_full")
+    order = ["key", "epoch"]
+    ours, theirs = (sweep.histories.sort_values(order).reset_index(drop=True) for sweep in (kept, tracked))
+    pd.testing.assert_frame_equal(ours, theirs[ours.columns], check_dtype=False, check_categorical=False)
+    (tmp_path / "mlflow.db").unlink()
     code, out, err = permlab("report", "kept", "--runs", str(tmp_path))
-    assert (code, out) == (2, "") and "'kept' is in" in err and "`permlab deliver` sends it" in err
+    assert code == 0 and "16 of 18 cells, read from the runs folder" in out, err
+    assert not (tmp_path / "mlflow.db").exists()
+    page = (tmp_path / "sweeps" / "kept" / "report" / "report.html").read_text()
+    assert "read from the runs folder" in page and "1 not started, 1 failed" in page
 
 
 def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
@@ -134,7 +146,7 @@ def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path
     [
         (["nope"], "there is no sweep 'nope' in sqlite"),
         (["nope", "--runs", "elsewhere"], "nothing is tracked in elsewhere; name another folder with --runs"),
-        (["whole", "--out", "/proc/nothing"], "--out /proc/nothing cannot hold a report"),
+        (["whole", "--out", "/proc/nothing"], "/proc/nothing cannot hold a report"),
     ],
 )
 def test_a_wrong_call_is_one_line(runs: Path, permlab, monkeypatch, words: list[str], says: str) -> None:
@@ -183,18 +195,9 @@ def test_the_speed_is_shown_where_it_was_measured(
     assert (tmp_path / "figures" / "speed.png").exists()
 
 
-def test_a_server_lost_meanwhile_costs_only_the_copy(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
-    from permlab.platform.report import write
-
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_server_that_is_away_costs_only_the_copy(runs: Path, permlab, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    place = write._place
-
-    def lose(uri: str) -> str:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-        return place(uri)
-
-    monkeypatch.setattr(write, "_place", lose)
     code, _, err = permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))
     assert code == 0 and (tmp_path / "report.html").exists()
     assert "the report is written but not in MLflow" in err and "Traceback" not in err

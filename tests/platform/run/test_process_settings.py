@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from permlab.platform.commands.train import train
 from permlab.platform.errors import RunError
 from permlab.platform.run.predict import FinishedRun
+from permlab.platform.run.train import train
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import read_settings
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from permlab.platform.commands.sweep import tuned_choices
 from permlab.platform.errors import ConfigError
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import read_settings
+from permlab.platform.sweep.drive import tuned_choices
 from permlab.platform.sweep.plan import manifest_of
 from permlab.platform.tuning.choice import Choice, read_choices, write_choices
 

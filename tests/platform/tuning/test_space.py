@@ -87,7 +87,7 @@ def test_what_is_wrong_with_a_space_is_one_line(space: dict[str, Any], says: str
 
 
 def test_problems_name_the_setting() -> None:
-    from permlab.platform.commands.tune import TuningSettings
+    from permlab.platform.settings.sweep import TuningSettings
 
     with pytest.raises(ConfigError, match=r"^tune.space: train.lr cannot be tuned"):
         read_settings(TuningSettings, ["tune.space.train.lr={low: 1, high: 2}"])

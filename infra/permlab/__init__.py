@@ -1,0 +1,1 @@
+../../platform/api/__init__.py

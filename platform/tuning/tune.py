@@ -1,0 +1,112 @@
+"""Runs a tuning from its settings to what it chose: studies on Optuna, their trials on Ray."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from permlab.platform.display.build_bar import build_if_missing
+from permlab.platform.display.console import note
+from permlab.platform.errors import Ended
+from permlab.platform.files.json_files import write_json
+from permlab.platform.files.liveness import driving
+from permlab.platform.settings.sweep import SweepSettings
+from permlab.platform.sweep.folder import close_folder, open_folder
+from permlab.platform.tracking.courier import one_courier
+from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
+from permlab.platform.tuning.settings import TuneSettings
+from permlab.platform.tuning.trial_task import run_trial
+
+
+def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) -> Ended:
+    """Drive every study to the end of its budget."""
+    from permlab.platform.tuning.lease import open_lease
+    from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
+    from permlab.platform.tuning.study import database_errors
+
+    for dataset in settings.dataset:
+        build_if_missing(dataset)
+    options = settings.tune or TuneSettings()
+    check_tuning(settings, options)
+    folder, url = tuning_folder(settings), storage_url(settings, options)
+    lease = open_lease(url)
+    try:
+        with database_errors(url), driving(folder):
+            studies = open_studies(settings, options, lease)
+            open_folder(folder, settings, [])
+            try:
+                if all(tuned.study.over for tuned in studies):
+                    return _end(studies, folder, Ended())
+                return _drive(settings, options, studies, runner, folder, address)
+            except BaseException:
+                close_folder(folder, "FAILED")
+                raise
+    finally:
+        lease.close()
+
+
+def _drive(
+    settings: SweepSettings,
+    options: TuneSettings,
+    studies: list[Any],
+    runner: Any,
+    folder: Path,
+    address: str | None,
+) -> Ended:
+    """Run trials on Ray until every study has had its budget."""
+    from permlab.platform.display.live_view import SweepView
+    from permlab.platform.run.signals import stop_on_signal
+    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite
+    from permlab.platform.tracking.store import tracking_uri
+    from permlab.platform.tuning.driver import Driver, TuneProgress
+
+    joins = bool(address or os.environ.get("RAY_ADDRESS"))
+    with one_courier(folder, wanted=settings.track) as courier:
+        if not joins:
+            courier.send()  # it gets ready while Ray does
+        with cluster(address) as nodes, Tasks(settings) as tasks, stop_on_signal() as stop_signal:
+            if settings.track and joins:
+                refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
+                courier.send()
+            done = sum(tuned.study.finished for tuned in studies)
+            total = len(studies) * options.trials - done if options.trials else 0
+            note(
+                f"{settings.name}: {len(studies)} studies, {budget(options)} each, {done} trials done already, "
+                f"{tasks.room} at a time on {nodes} node{'s' * (nodes > 1)}"
+            )
+            with SweepView(settings.name, total, "trials") as view:
+
+                def show(progress: TuneProgress) -> None:
+                    view.update(progress, view.at_this_pace(progress.finished))
+
+                runs = Path(settings.runs).resolve()
+                driver = Driver(studies, tasks, runner, settings.name, runs, settings.max_failed, options.parallel)
+                progress = driver.run(show, stop_signal)
+                stopped = stop_signal()
+        if stopped:
+            said = "stopped; the same command resumes from the checkpoints"
+            return _end(studies, folder, Ended(128 + stopped, said))
+        if progress.failed > settings.max_failed:
+            said = f"gave up after {progress.failed} failed trials (max_failed={settings.max_failed})"
+            return _end(studies, folder, Ended(1, said))
+        return _end(studies, folder, Ended())
+
+
+def _end(studies: list[Any], folder: Path, ended: Ended) -> Ended:
+    """Write down what was found, and how it ended."""
+    from permlab.platform.tuning.prepare import choose, summary
+
+    write_json(folder / STUDIES, {"studies": [summary(tuned) for tuned in studies]})
+    choices = [choose(tuned) for tuned in studies]
+    if not ended.code and not all(choices):
+        ended = Ended(1, "every trial of a study was pruned or failed; give it a larger budget")
+    if ended.code:
+        (folder / FILE).unlink(missing_ok=True)
+    else:
+        write_choices([choice for choice in choices if choice], folder)
+    close_folder(folder, {0: "FINISHED", 1: "FAILED"}.get(ended.code, "KILLED"))
+    return ended
+
+
+def budget(options: TuneSettings) -> str:
+    given = {"trials": options.trials, "epochs": options.epochs, "seconds": options.seconds}
+    return " or ".join(f"{value:g} {name}" for name, value in given.items() if value is not None)
