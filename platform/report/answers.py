@@ -31,14 +31,14 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
         for ((name, d, part, measured), method), number in findings.numbers.items()
         if (name, part, measured) == (dataset, split, metric)
     }
-    enough = {place: found for place, found in here.items() if found.seeds >= LEAST_SEEDS} or here
+    enough = {place: estimate for place, estimate in here.items() if estimate.seeds >= LEAST_SEEDS} or here
     ranked = sorted(enough, key=lambda place: -sign * here[place].mean)
     d, best = ranked[0]
     label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
     lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} seeds."]
     left = [f"{method} at d = {width}" for width, method in here if (width, method) not in enough]
     if left:
-        lines.append(f"Left out of this, with fewer than {LEAST_SEEDS} seeds: {', '.join(left)}.")
+        lines.append(f"Left out, with fewer than {LEAST_SEEDS} seeds: {', '.join(left)}.")
     rivals = [method for width, method in ranked if width == d and method != best]
     if rivals:
         lines.append(_margin(findings, (dataset, d, split, metric), best, rivals))
@@ -55,7 +55,7 @@ def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, riv
     by = f"By {abs(means[0] - means[1]):.3f} over {rivals[0]}, the next at d = {place[1]}"
     test = findings.compare(place, best, rivals[0])
     if test is None:
-        return f"{by}; whether that is luck is not known: {findings.why_no_test() or 'too few seeds in common.'}"
+        return f"{by}; it is not known whether that is luck: {findings.why_no_test() or 'too few seeds in common.'}"
     where = " on this one split" if findings.one_split(place[0]) else ""
     finding = f"significant{where}" if test.significant else f"not significant{where}"
     beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.significant]
@@ -65,7 +65,7 @@ def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, riv
 
 
 def _permuted(findings: Findings, dataset: str, metric: str, sign: int) -> list[str]:
-    """What permuted nodes do to each method: the largest change over d, by the means."""
+    """How permuted nodes change each method: the largest change of the mean over d."""
     losses: dict[str, float] = {}
     for (place, method), number in findings.numbers.items():
         permuted = findings.numbers.get(((dataset, place[1], "holdout_perm", metric), method))

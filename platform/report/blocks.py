@@ -1,4 +1,4 @@
-"""What a report is made of: sections of text, tables and figures, described once and written in every format."""
+"""The parts of a report: sections of text, tables and figures, described once and written in every format."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Entry:
-    """A table's entry: its text, and under it a small note; `good` colours the note (and never stands alone)."""
+    """A table's entry: its text, and a small note under it; `good` colours the note (colour is never the only sign)."""
 
     text: str
     bold: bool = False
@@ -16,7 +16,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """`folded`: shown on demand. `latex`: one for tables.tex."""
+    """`folded`: shown on demand. `latex`: also written to tables.tex."""
 
     title: str
     header: list[str]
@@ -27,7 +27,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of short lines, under a heading if it has one."""
+    """A list of short lines, with an optional heading."""
 
     lines: list[str]
     title: str = ""
@@ -45,7 +45,7 @@ class Series:
     labels: list[str] = field(default_factory=list)  # of the points
     line: bool = True
     markers: bool = True
-    hollow: bool = False  # markers without a filling
+    hollow: bool = False  # hollow markers
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is its file's name; `alt` says in words what can be seen."""
+    """`name` is its file's name; `alt` describes the figure in words."""
 
     name: str
     title: str

@@ -7,13 +7,14 @@ from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.tables import pretty
 
-FLOOR = 1e-17  # where an error of nothing is drawn
+FLOOR = 1e-17  # where an error of exactly zero is drawn
 HOW = (
-    "Measured at the end of every run on graphs of its holdout, with the weights it ended with. Invariance error: the "
+    "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the "
     "largest ‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data; about 1e-15 is rounding in "
     "double precision. Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the "
-    "distance up to a permutation. Ratios of readouts with different scales do not compare; how far the smallest lies "
-    "below the largest does. They are found on real graphs and prove no bound."
+    "distance up to a permutation. Ratios of readouts with different scales cannot be compared; "
+    "what counts is how far the smallest lies "
+    "below the largest. They are measured on real graphs and do not prove a bound."
 )
 
 

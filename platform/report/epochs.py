@@ -8,7 +8,7 @@ from permlab.platform.report.findings import Findings
 from permlab.platform.report.stored import METRIC_NAMES, SPLITS
 from permlab.platform.report.tables import pretty
 
-POINTS = 100  # of a curve, at most
+POINTS = 100  # at most, per curve
 
 
 def epochs_section(findings: Findings) -> Section:
@@ -69,7 +69,7 @@ def _curve(method: str, part: pd.DataFrame) -> Series:
 
 
 def thin(count: int) -> np.ndarray:
-    """Places of at most POINTS of them, evenly spread, first and last included."""
+    """Indices of at most POINTS epochs, evenly spread, first and last included."""
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)) if count else np.zeros(0, int)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a stored sweep: estimates, which methods are best, tests between them, and the paper's numbers."""
+"""Derived from a stored sweep: estimates, which methods are best, tests between them, and the paper's numbers."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -46,25 +46,25 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Number:
-    """One number of the tables: our estimate, the paper's, and how they lie."""
+    """One number of the tables: our estimate, the paper's, and how they compare."""
 
     estimate: Estimate
     prediction: float | None  # half the width of the interval for one more run
     paper: float | None
     best: bool
-    tied: bool  # with the best: it competes, and no test separates them
+    tied: bool  # among the best: it takes part, and does not differ significantly from the best
 
     @property
     def inside(self) -> bool | None:
-        """Whether the paper's number, a single run, lies where one more run of ours would, 95 times of 100."""
+        """Whether the paper's number, a single run, lies in the 95 % interval for one more run of ours."""
         if self.paper is None or self.prediction is None:
             return None
-        return bool(abs(self.paper - self.estimate.mean) <= self.prediction + 0.0005)  # the paper's are rounded
+        return bool(abs(self.paper - self.estimate.mean) <= self.prediction + 0.0005)  # the paper's numbers are rounded
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of the methods. With `test`, over data sets; without, over d and seeds, and a description only."""
+    """Mean ranks of the methods. With `test`, over data sets; without, over d and seeds, as a description only."""
 
     methods: list[str]
     mean_ranks: list[float]
@@ -80,27 +80,25 @@ class Findings:
     def by_place(self) -> dict[Place, pd.DataFrame]:
         """Tables seed × method, methods in order."""
         order = self.sweep.methods
-        found = {}
+        tables = {}
         for place, part in self.sweep.values.groupby(PLACE, sort=False):
             table = part.pivot_table("value", "seed", "method")
-            found[place] = table[[method for method in order if method in table]]
-        return found
+            tables[place] = table[[method for method in order if method in table]]
+        return tables
 
     @cached_property
     def _split_seeds(self) -> dict[str, set[str]]:
         return {name: self.sweep.settings(name).get("data.split_seed", {"None"}) for name in self.sweep.datasets}
 
     def one_split(self, dataset: str) -> bool:
-        """Whether all seeds hold out the same graphs: they differ in weights and order alone.
-
-        A validation part is cut anew by every seed, whatever `data.split_seed` says.
+        """Whether all seeds hold out the same graphs: they differ only in weights and order. Every seed cuts its own
+        validation part, whatever `data.split_seed` is.
         """
         return "holdout" in self.sweep.splits(dataset) and self._split_seeds[dataset] != {"None"}
 
     def test_share(self, dataset: str) -> float | None:
-        """n_test / n_train that corrects the test: 0 where all seeds have one split. None where no test fits.
-
-        That is where the sizes of random splits are not stored, or where methods have different fixed splits.
+        """n_test / n_train that corrects the test: 0 if all seeds share one split. None if no test applies: the sizes
+        of random splits are not stored, or methods have different fixed splits.
         """
         if self.one_split(dataset):
             return 0.0 if len(self._split_seeds[dataset]) == 1 else None
@@ -112,7 +110,7 @@ class Findings:
     def comparisons(self) -> dict[Place, list[Comparison]]:
         """All pairs of methods with enough seeds in common.
 
-        Training rows are not tested: the correction is for graphs that were held out.
+        Training rows are not tested: the correction is for held-out graphs.
         """
         families: dict[tuple[str, str, str], list[tuple[Place, str, str, PairedTest]]] = defaultdict(list)
         shares = {dataset: self.test_share(dataset) for dataset in self.sweep.datasets}
@@ -126,42 +124,41 @@ class Findings:
                 both = ~np.isnan(scores[a] + scores[b])
                 test = paired_test(scores[a][both], scores[b][both], share)
                 families[dataset, split, metric] += [(place, a, b, test)] if test else []
-        found: dict[Place, list[Comparison]] = defaultdict(list)
+        comparisons: dict[Place, list[Comparison]] = defaultdict(list)
         for family in families.values():
             corrected = holm([test.p for *_, test in family])
             for (place, a, b, test), p in zip(family, corrected, strict=True):
-                found[place].append(Comparison(a, b, test, p))
-        return dict(found)
+                comparisons[place].append(Comparison(a, b, test, p))
+        return dict(comparisons)
 
     def compare(self, place: Place, first: str, second: str) -> Comparison | None:
-        for found in self.comparisons.get(place, []):
-            if {found.first, found.second} == {first, second}:
-                return found
+        for comparison in self.comparisons.get(place, []):
+            if {comparison.first, comparison.second} == {first, second}:
+                return comparison
         return None
 
     @cached_property
     def numbers(self) -> dict[tuple[Place, str], Number]:
         """By place and method."""
-        paper, found = paper_numbers(), {}
+        paper, numbers = paper_numbers(), {}
         one_split = {dataset: self.one_split(dataset) for dataset in self.sweep.datasets}
         for place, table in self.by_place.items():
             dataset, d, split, metric = place
             best, tied = self._best(place, table)
             for method in table.columns:
                 values = table[method].dropna().tolist()
-                found[place, method] = Number(
+                numbers[place, method] = Number(
                     Estimate.of(values),
-                    None if one_split[dataset] else prediction_half_width(values),  # the paper's split is another
+                    None if one_split[dataset] else prediction_half_width(values),  # the paper has another split
                     paper.get((dataset, d, method, split, metric)),
                     method == best,
                     method in tied,
                 )
-        return found
+        return numbers
 
     def _best(self, place: Place, table: pd.DataFrame) -> tuple[str | None, list[str]]:
-        """The best mean among the methods with enough seeds, and those that no test separates from it.
-
-        There is none where nothing was tested.
+        """The best mean among the methods with enough seeds, and those that do not differ significantly from it. None
+        if nothing was tested.
         """
         rivals = [method for method in table.columns if table[method].count() >= LEAST_SEEDS]
         if not self.comparisons.get(place):
@@ -169,7 +166,7 @@ class Findings:
         means = table[rivals].mean()
         best = str(means.idxmax() if place[3] in HIGHER_IS_BETTER else means.idxmin())
         against = {method: self.compare(place, best, method) for method in rivals if method != best}
-        return best, [method for method, found in against.items() if found is None or not found.significant]
+        return best, [method for method, test in against.items() if test is None or not test.significant]
 
     def ranks(self, split: str) -> Ranks | None:
         """By the headline metric, over the (d, seed) in which every method was measured."""
@@ -178,8 +175,8 @@ class Findings:
             if part == split and metric == self.sweep.headline(dataset):
                 table = table.reindex(columns=self.sweep.methods).dropna()
                 tables[dataset].append((table if metric in HIGHER_IS_BETTER else -table).to_numpy())
-        scores = {dataset: np.concatenate(found) for dataset, found in tables.items()}
-        by_dataset = [mean_ranks(found, higher_is_better=True) for found in scores.values() if len(found)]
+        scores = {dataset: np.concatenate(blocks) for dataset, blocks in tables.items()}
+        by_dataset = [mean_ranks(blocks, higher_is_better=True) for blocks in scores.values() if len(blocks)]
         if not by_dataset or len(self.sweep.methods) < 3:
             return None
         test = friedman(np.array(by_dataset), higher_is_better=False)
@@ -191,7 +188,7 @@ class Findings:
         return any(self.comparisons.values())
 
     def why_no_test(self) -> str:
-        """In words, if there is none."""
+        """The reason in words, if there is no test."""
         if self.testable:
             return ""
         if any(len(seeds) > 1 for seeds in self._split_seeds.values()):

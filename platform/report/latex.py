@@ -25,7 +25,7 @@ LEGEND = r"% Small print: the paper's number; $\bullet$ stands for ✓ and $\cir
 
 
 def to_latex(sections: list[Section]) -> str:
-    """The tables, and as comments what their sections say of them."""
+    """The tables, and the text of their sections as comments."""
     sections = [section for section in sections if any(table.latex for table in section.tables)]
     said = [block for section in sections for block in section.blocks if isinstance(block, str)]
     tables = [table for section in sections for table in section.tables if table.latex]

@@ -1,4 +1,4 @@
-"""Where compared cells do not have the same numerics: they agree to rounding at most, not bit for bit."""
+"""Which compared cells differ in numerics: these agree up to rounding at best, not bit for bit."""
 
 import json
 from collections import defaultdict
@@ -7,20 +7,20 @@ import pandas as pd
 
 from permlab.platform.report.tables import pretty
 
-NAMED = 3  # cells that are named, of each kind
+NAMED = 3  # cells named per kind
 
 
 def numerics_sentence(cells: pd.DataFrame) -> str:
-    """Empty if all cells of every data set have the same; runs of versions before 7 did not record theirs."""
+    """Empty if all cells of each data set have the same numerics; versions before 7 did not record them."""
     if "numerics" not in cells:
         return ""
     parts = [text for dataset, part in cells.groupby("dataset") if (text := _differences(str(dataset), part))]
-    return f"Compared cells differ in numerics, so they agree to rounding at most. {' '.join(parts)}" if parts else ""
+    return f"Compared cells differ in numerics, so they agree to rounding at best. {' '.join(parts)}" if parts else ""
 
 
 def _differences(dataset: str, cells: pd.DataFrame) -> str:
     """`QM9: engine plain in 2 cells (sum-d10-s0, …); engine fast in 12 cells (…).`"""
-    names = defaultdict(list)  # by all the numerics that took part in a cell: several, if it was resumed under others
+    names = defaultdict(list)  # grouped by all numerics of a cell: several, if it was resumed under others
     for name, numerics in zip(cells["name"], cells["numerics"], strict=True):
         if numerics:
             names[numerics].append(name)

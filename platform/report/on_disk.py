@@ -76,7 +76,7 @@ def _tuning(folder: Path, name: str, runs: Path) -> StoredTuning | None:
 
 
 def mark_undelivered(sweep: StoredSweep, runs: Path) -> None:
-    """Give the cells that the store lacks that status, and count them."""
+    """Give this status to the cells that the store lacks, and count them."""
     missing = sweep.cells["status"] != "FINISHED"
     waiting = [key for key in sweep.cells.loc[missing, "key"] if _finished(runs / "cells" / key)]
     sweep.cells.loc[sweep.cells["key"].isin(waiting), "status"] = UNDELIVERED

@@ -36,7 +36,7 @@
   }
 
   function ticks([low, high], count, log) {
-    const found = [];
+    const ticks = [];
     if (log) {
       const decades = Math.log10(high / low);
       const every = Math.max(1, Math.ceil(decades / count));
@@ -44,19 +44,19 @@
       for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
         for (const step of steps) {
           const value = step * 10 ** power;
-          if (value >= low && value <= high && (steps.length > 1 || power % every === 0)) found.push(value);
+          if (value >= low && value <= high && (steps.length > 1 || power % every === 0)) ticks.push(value);
         }
-      return found;
+      return ticks;
     }
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
     const sizes = [1, 2, 5, 10];
-    for (let size = sizes.findIndex((s) => s * power >= raw); size >= 0 && found.length < 2; size--) {
-      const step = power * sizes[size]; // one tick says nothing: then a finer step
-      found.length = 0;
-      for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
+    for (let size = sizes.findIndex((s) => s * power >= raw); size >= 0 && ticks.length < 2; size--) {
+      const step = power * sizes[size]; // a single tick shows no scale: take a finer step
+      ticks.length = 0;
+      for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
     }
-    return found;
+    return ticks;
   }
 
   function axisX(svg, panel, x, box) {

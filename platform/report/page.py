@@ -1,4 +1,4 @@
-"""The report as one HTML file: it holds its styles, its script and its data, and asks for nothing else."""
+"""The report as one HTML file: it contains its styles, its script and its data, and loads nothing else."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def _block(block: Block) -> str:
 def _figure(figure: Figure) -> str:
     names = [f'<p class="name">{escape(panel.title)}</p>' for panel in figure.panels]
     if len(names) == 1:
-        names = [""]  # the figure's own title will do
+        names = [""]  # the figure's own title is enough
     panels = "".join(f'<div class="panel">{name}<svg aria-hidden="true"></svg></div>' for name in names)
     return (
         f'<figure id="{figure.name}"><figcaption><h3>{escape(figure.title)}</h3></figcaption>'

@@ -34,9 +34,9 @@ def draw(figure: Figure, folder: Path) -> None:
         canvas.suptitle(figure.title, fontsize=11, x=0.01, ha="left")
         _legend(canvas, figure)
         for ending in FORMATS:
-            metadata = {"Date": None} if ending == "svg" else {}  # the same report, the same file
+            metadata = {"Date": None} if ending == "svg" else {}  # the same report gives the same file
             canvas.savefig(folder / f"{figure.name}.{ending}", dpi=110, metadata=metadata)
-            canvas.set_layout_engine("none")  # where things stand is settled
+            canvas.set_layout_engine("none")  # the layout is final
 
 
 def _height(panel: Panel) -> float:

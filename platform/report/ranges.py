@@ -1,4 +1,4 @@
-"""How far the axes of a figure's panels reach: the same in the pictures and on the page."""
+"""The ranges of the axes of a figure's panels, the same in the pictures and on the page."""
 
 import math
 from collections import defaultdict
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from permlab.platform.report.blocks import Figure, Panel
 
 Range = tuple[float, float]
-BARS = {"xy": 1.0, "rows": 3.0}  # a bar may widen its axis by so much of the points' span; the rest is cut off
+BARS = {"xy": 1.0, "rows": 3.0}  # a bar may widen its axis by this share of the points' span; the rest is cut off
 
 
 def ranges(figure: Figure) -> list[tuple[Range, Range]]:
-    """(x, y) a panel, in the panel's own units; of a panel of rows y counts for nothing."""
+    """(x, y) per panel, in the panel's own units; y of a panel of rows is not used."""
     values = [_values(panel) for panel in figure.panels]
     shared = defaultdict(list)
-    for panel, found in zip(figure.panels, values, strict=True):
-        shared[panel.share].append(found)
+    for panel, extents in zip(figure.panels, values, strict=True):
+        shared[panel.share].append(extents)
     return [
-        (_span([found[0]], panel), _span([v[1] for v in shared[panel.share]] if panel.share else [found[1]], panel))
+        (_span([extents[0]], panel), _span([v[1] for v in shared[panel.share]] if panel.share else [extents[1]], panel))
         if panel.kind == "xy"
-        else (_span([v[1] for v in shared[panel.share]] if panel.share else [found[1]], panel), (0.0, 1.0))
-        for panel, found in zip(figure.panels, values, strict=True)
+        else (_span([v[1] for v in shared[panel.share]] if panel.share else [extents[1]], panel), (0.0, 1.0))
+        for panel, extents in zip(figure.panels, values, strict=True)
     ]
 
 
@@ -28,7 +28,7 @@ Along = tuple[list[float], list[float], bool]  # points, ends of bars, logarithm
 
 
 def _values(panel: Panel) -> tuple[Along, Along]:
-    """Of x, and of the axis along which bars stand."""
+    """The values along x, and along the axis that has bars."""
     bars = [value for s in panel.series for value in (*s.low, *s.high)]
     across = [value for s in panel.series for value in s.x]
     if panel.kind == "rows":
@@ -37,15 +37,15 @@ def _values(panel: Panel) -> tuple[Along, Along]:
     return (across, [], panel.x_log), ([value for s in panel.series for value in s.y], bars, panel.y_log)
 
 
-def _span(found: Iterable[Along], panel: Panel) -> Range:
-    found = list(found)
-    log = found[0][2]
+def _span(extents: Iterable[Along], panel: Panel) -> Range:
+    extents = list(extents)
+    log = extents[0][2]
 
     def usable(values: Iterable[float]) -> list[float]:
         return [value for value in values if math.isfinite(value) and (value > 0 or not log)]
 
-    points = usable(value for along in found for value in along[0])
-    bars = usable(value for along in found for value in along[1])
+    points = usable(value for along in extents for value in along[0])
+    bars = usable(value for along in extents for value in along[1])
     if not points:
         return (0.1, 1.0) if log else (0.0, 1.0)
     if log:

@@ -1,4 +1,4 @@
-"""What was not done as in the paper: its numbers are compared with ours, so every difference is listed beside them."""
+"""How the sweep differs from the paper: every difference is listed beside the numbers that are compared."""
 
 from typing import TYPE_CHECKING
 
@@ -11,37 +11,37 @@ if TYPE_CHECKING:
 RECIPES = {"proteins_full": "paper-proteins", "qm9": "paper-qm9"}
 HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
 OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
-OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # no part of a recipe
+OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # not part of a recipe
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
-SHOWN = 3  # values of one setting, at most
+SHOWN = 3  # values listed per setting, at most
 
 
 def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
-    """A phrase each, from the settings of the finished cells; empty for a data set that is not in the paper."""
+    """One phrase per difference, from the settings of the finished cells; empty if the paper lacks the data set."""
     if dataset not in RECIPES:
         return []
     ours = sweep.settings(dataset)
     if not ours:
         return ["the settings of these runs are not stored"]
-    found = other_settings(ours, dataset)
-    found.append(
+    phrases = other_settings(ours, dataset)
+    phrases.append(
         ", ".join(f"{name}={listed(ours.get(name, {'unknown'}))}" for name in OPEN) + " (the paper names neither)"
     )
     held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
-        found.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
+        phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
     seeds = ours.get("data.split_seed", {"None"})
     ways = "a random split per seed" if seeds == {"None"} else f"one split for all seeds (split_seed={listed(seeds)})"
-    found.append(f"{ways} (the paper: one, unknown to us)")
-    found.append("raw node attributes as features (the paper does not say)")
+    phrases.append(f"{ways} (the paper: one, unknown to us)")
+    phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:
-        found.append("sort breaks ties by the columns before the last (left in input order, it would depend on it)")
-    return found
+        phrases.append("sort breaks ties by the columns before the last (otherwise it would depend on the input order)")
+    return phrases
 
 
 def other_settings(ours: dict[str, set[str]], dataset: str) -> list[str]:
-    """A phrase for every setting that the paper names and that has other values here."""
+    """One phrase per setting that the paper names and that has other values here."""
     return [
         f"{name}={listed(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
         for name, value in recipe_of(dataset).items()
@@ -50,7 +50,7 @@ def other_settings(ours: dict[str, set[str]], dataset: str) -> list[str]:
 
 
 def recipe_of(dataset: str) -> dict[str, str]:
-    """The paper's settings of model and training, as text; our recipe, but for the ReLU after Γ's last layer."""
+    """The paper's settings of model and training, as text; our recipe, except for the ReLU after Γ's last layer."""
     settings = read_settings(RunSettings, [RECIPES[dataset]])
     every = {name: str(value) for name, value, _ in describe(RunSettings, settings)}
     chosen = {name: value for name, value in every.items() if name.startswith(("model.", "train."))}

@@ -22,7 +22,7 @@ HEADLINE = {"auc": "AUC", "mae": "MAE"}
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean over seeds and half the width of its 95 % interval (Student's t); none with a single seed."""
+    """The mean over seeds and half the width of its 95 % interval (Student's t); no interval with a single seed."""
 
     mean: float
     half_width: float | None
@@ -45,7 +45,7 @@ Kind = tuple[str, int, str, str, str]  # dataset, d, method, split, metric
 
 
 def estimates(cells: list[Cell]) -> dict[Kind, Estimate]:
-    """Over the finished cells; a metric that is no number in some seed is left out there."""
+    """Over the finished cells; a metric that is NaN in some seed is left out there."""
     values = defaultdict(list)
     for cell in cells:
         if cell.result:
@@ -54,7 +54,7 @@ def estimates(cells: list[Cell]) -> dict[Kind, Estimate]:
                     if value is not None:
                         kind = (cell.settings.dataset, cell.settings.d, cell.settings.method, split, metric)
                         values[kind].append(value)
-    return {kind: Estimate.of(found) for kind, found in values.items()}
+    return {kind: Estimate.of(over_seeds) for kind, over_seeds in values.items()}
 
 
 @cache
@@ -66,22 +66,22 @@ def paper_numbers() -> dict[Kind, float]:
     }
 
 
-def headline(found: dict[Kind, Estimate]) -> str:
+def headline(estimated: dict[Kind, Estimate]) -> str:
     """The metric that a person looks at first, if it was measured."""
-    measured = {kind[4] for kind in found}
+    measured = {kind[4] for kind in estimated}
     return next((metric for metric in HEADLINE if metric in measured), min(measured, default=""))
 
 
-def splits_of(found: dict[Kind, Estimate]) -> list[str]:
-    present = {kind[3] for kind in found}
+def splits_of(estimated: dict[Kind, Estimate]) -> list[str]:
+    present = {kind[3] for kind in estimated}
     return [split for split in ("train", "validation", "holdout", "holdout_perm") if split in present]
 
 
 def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the results: one row a data set, d and method, in the order of the grid."""
-    found = estimates(cells)
-    metric = headline(found)
-    splits = [split for split in splits_of(found) if split != "train"]
+    """Header and rows of the results: one row per data set, d and method, in the order of the grid."""
+    estimated = estimates(cells)
+    metric = headline(estimated)
+    splits = [split for split in splits_of(estimated) if split != "train"]
     numbers = paper_numbers()
     header = ["data set", "d", "method", "seeds"]
     for split in splits:
@@ -95,7 +95,7 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
         ]
         row = [dataset, str(d), method, f"{sum(cell.result is not None for cell in seeds)} of {len(seeds)}"]
         for split in splits:
-            estimate = found.get((dataset, d, method, split, metric))
+            estimate = estimated.get((dataset, d, method, split, metric))
             paper = numbers.get((dataset, d, method, split, metric))
             row += [str(estimate) if estimate else "–", f"{paper:.3f}" if paper is not None else "–"]
         rows.append(row)
@@ -103,7 +103,7 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
 
 
 def other_recipe(cells: list[Cell]) -> str:
-    """How these cells differ from the recipe of the paper, whose numbers stand beside them; empty if they do not."""
+    """How these cells differ from the paper's recipe, whose numbers are shown beside them; empty if they do not."""
     sentences = []
     for dataset in dict.fromkeys(cell.settings.dataset for cell in cells):
         if dataset in RECIPES:
@@ -112,8 +112,8 @@ def other_recipe(cells: list[Cell]) -> str:
                 if cell.settings.dataset == dataset:
                     for name, value, _ in describe(type(cell.settings), cell.settings):
                         ours[name].add(str(value))
-            if found := other_settings(ours, dataset):
-                sentences.append(f"{dataset}, not as in the paper: {', '.join(found)}.")
+            if phrases := other_settings(ours, dataset):
+                sentences.append(f"{dataset}, not as in the paper: {', '.join(phrases)}.")
     return " ".join(sentences)
 
 
@@ -129,12 +129,12 @@ def results_table(cells: list[Cell]) -> Table:
 
 def write_results(cells: list[Cell], folder: Path) -> None:
     """results.csv (every metric and split) and results.md (what the terminal shows)."""
-    found = estimates(cells)
+    estimated = estimates(cells)
     numbers = paper_numbers()
     with (folder / "results.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"])
-        for kind, estimate in sorted(found.items()):
+        for kind, estimate in sorted(estimated.items()):
             paper: Any = numbers.get(kind, "")
             writer.writerow(
                 [

@@ -13,9 +13,9 @@ SOURCE = (
     "Learning”, appendix, 16 tables. Each of its numbers is a single run."
 )
 HOW = (
-    "“Inside”: where one more run of ours would fall 95 times of 100 (the prediction interval, mean ± t·s·√(1 + 1/n)). "
-    "Of a perfect reproduction 5 % would lie outside. Permuted nodes do not change an invariant method, so its "
-    "permuted holdout is its holdout once more and is not counted again. One of those in the paper, 0.277 for sort on "
+    "“Inside”: in the interval in which one more run of ours falls 95 times in 100 (mean ± t·s·√(1 + 1/n)). "
+    "Even in a perfect reproduction 5 % would lie outside. Permuted nodes do not change an invariant method, so its "
+    "permuted holdout equals its holdout and is not counted again. One of those in the paper, 0.277 for sort on "
     "QM9 at d = 50, may be a misprint of 0.227."
 )
 
@@ -60,7 +60,7 @@ def verdict(measured: list[Number]) -> str:
     if judged:
         return f"{sum(bool(number.inside) for number in judged)} lie where one more run of ours may fall"
     if any(number.estimate.seeds > 1 for number in measured):
-        return "all seeds share one split, so no interval says where a run on the paper's split may fall"
+        return "all seeds share one split, so there is no interval for a run on the paper's split"
     return "with a single seed there is no interval to compare them with"
 
 

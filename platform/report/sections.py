@@ -1,4 +1,4 @@
-"""The report's sections in their order. To add one: a function from findings to a Section, and a line here."""
+"""The report's sections in their order. To add one, write a function from findings to a Section and list it here."""
 
 from collections.abc import Callable
 

@@ -10,27 +10,27 @@ RANDOM_SPLITS = (
     "Every seed has a random split of its own, and seeds are paired: the same seed gives every method the same split "
     "and the same order of the data. The splits of two seeds overlap, so their results are not independent; the "
     "paired t-test is corrected for that as Nadeau and Bengio (2003) propose (variance times 1/n + n_test/n_train). "
-    "The intervals of the tables are not corrected: they say how far the mean over seeds can be trusted on this data "
+    "The intervals of the tables are not corrected: they say how precise the mean over seeds is on this data "
     "set."
 )
 ONE_SPLIT = (
-    "All seeds hold out the same graphs (data.split_seed), and differ in weights and in the order of the data alone. "
-    "Tests and intervals therefore speak of this one split: whether methods differ on it by more than the luck of "
-    "weights and order. On another split the order of the methods may be another. Runs on one split are independent, "
+    "All seeds hold out the same graphs (data.split_seed), and differ only in weights and in the order of the data. "
+    "Tests and intervals are therefore about this one split: whether methods differ on it by more than the luck of "
+    "weights and order. On another split the methods may rank differently. Runs on one split are independent, "
     "so the test is the ordinary paired t-test."
 )
 FAMILY = (
-    "Holm's correction is taken over all that a table counts: every pair of methods at every d. Effect size: Hedges' g "
+    "Holm's correction covers everything in a table: every pair of methods at every d. Effect size: Hedges' g "
     "of the paired differences. Training rows are not tested."
 )
 RANKS = (
     "Ranks over data sets, by the headline metric. A data set is one block, in which methods are ranked by their mean "
-    "rank over d and seeds; seeds and widths of one data set are no independent evidence. Friedman's test, and where "
+    "rank over d and seeds; seeds and widths of one data set are not independent evidence. Friedman's test, and if "
     "it rejects, Nemenyi's critical difference."
 )
 DESCRIPTION = (
-    "Mean ranks over d and seeds, by the headline metric: a description. A test of ranks takes at least "
-    f"{LEAST_BLOCKS} data sets, because seeds and widths of one data set are no independent evidence; here there "
+    "Mean ranks over d and seeds, by the headline metric: a description. A test of ranks needs at least "
+    f"{LEAST_BLOCKS} data sets, because seeds and widths of one data set are not independent evidence; here there "
 )
 
 
@@ -43,8 +43,8 @@ def luck_section(findings: Findings) -> Section:
                 blocks += _pairs(findings, dataset, split)
     else:
         blocks.append(findings.why_no_test())
-    found = {split: findings.ranks(split) for split in ("holdout", "holdout_perm", "validation")}
-    ranked = {split: ranks for split, ranks in found.items() if ranks}
+    ranks_by_split = {split: findings.ranks(split) for split in ("holdout", "holdout_perm", "validation")}
+    ranked = {split: ranks for split, ranks in ranks_by_split.items() if ranks}
     if ranked:
         first = next(iter(ranked.values()))
         count = "is one" if first.datasets == 1 else f"are {first.datasets}"
@@ -54,7 +54,7 @@ def luck_section(findings: Findings) -> Section:
 
 
 def _how(findings: Findings) -> list[str]:
-    """What the tests speak of; by data set, where that differs."""
+    """What the tests are about; per data set, if that differs."""
     told = {dataset: ONE_SPLIT if findings.one_split(dataset) else RANDOM_SPLITS for dataset in findings.sweep.datasets}
     texts = list(dict.fromkeys(told.values()))
     if len(texts) == 1:
@@ -63,17 +63,17 @@ def _how(findings: Findings) -> list[str]:
 
 
 def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
-    """All pairs at every d, by the headline metric; the surest first."""
+    """All pairs at every d, by the headline metric; smallest p first."""
     metric = findings.sweep.headline(dataset) or ""
-    found = [
+    pairs = [
         (d, comparison)
         for d in findings.sweep.widths(dataset)
         for comparison in findings.comparisons.get((dataset, d, split, metric), [])
     ]
-    if not found:
+    if not pairs:
         return []
-    found.sort(key=lambda item: (item[0], item[1].test.p))
-    significant = sum(comparison.significant for _, comparison in found)
+    pairs.sort(key=lambda item: (item[0], item[1].test.p))
+    significant = sum(comparison.significant for _, comparison in pairs)
     rows: list[list[Entry | str]] = [
         [
             f"{comparison.first} − {comparison.second}",
@@ -85,11 +85,11 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
             Entry(p_text(comparison.p_holm), comparison.significant),
             f"{comparison.test.g:+.2f}",
         ]
-        for d, comparison in found
+        for d, comparison in pairs
     ]
     name = f"{pretty(dataset)}, {METRIC_NAMES.get(metric, metric)}, {SPLITS[split]}"
     where = " on this split" if findings.one_split(dataset) else ""
-    title = f"{name}: {significant} of {len(found)} pairs of methods differ significantly{where} (Holm's p < {ALPHA})"
+    title = f"{name}: {significant} of {len(pairs)} pairs of methods differ significantly{where} (Holm's p < {ALPHA})"
     t = "t" if findings.one_split(dataset) else "t, corrected"
     header = ["pair", "d", "seeds", "difference", t, "p", "p, Holm", "Hedges' g"]
     return [Table(title, header, rows, folded=True)]
@@ -104,7 +104,7 @@ def p_is(p: float) -> str:
 
 
 def ranks_figure(split: str, ranks: Ranks) -> Figure:
-    """With the critical difference where Friedman's test rejects; else mean ranks alone."""
+    """With the critical difference if Friedman's test rejects; else only mean ranks."""
     test = ranks.test
     rejects = test is not None and test.p < ALPHA
     half = test.critical_difference / 2 if test and rejects else 0.0
@@ -113,7 +113,7 @@ def ranks_figure(split: str, ranks: Ranks) -> Figure:
         Series(method, [rank], [0.0], [rank - half] if half else [], [rank + half] if half else [], line=False)
         for rank, method in ordered
     ]
-    facts = "A description, no test."
+    facts = "A description, not a test."
     if test:
         facts = f"Friedman χ² = {test.chi2:.2f}, {p_is(test.p)} over {test.blocks} data sets" + (
             f"; critical difference {test.critical_difference:.2f}. Bars are one critical difference wide: methods "

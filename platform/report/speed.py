@@ -1,4 +1,4 @@
-"""How fast training is beside the plain way: the stored result of `permlab bench train`, if there is one."""
+"""How fast training is compared with the plain way: the stored result of `permlab bench train`, if there is one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the sweep was, and what of it is missing."""
+"""What the sweep was, and what is missing from it."""
 
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings
@@ -15,7 +15,7 @@ WORDS = {
     "KILLED": "stopped",
     UNDELIVERED: "finished on disk only",
 }
-LISTED = 200  # missing cells named one by one, at most
+LISTED = 200  # missing cells that are named, at most
 
 
 def state_section(findings: Findings) -> Section:
@@ -59,6 +59,6 @@ def _settings(findings: Findings) -> Items:
     ]
     settings = [sweep.settings(dataset) for dataset in sweep.datasets]
     for key, name in (("train.epochs", "epochs"), ("train.optimizer", "optimiser"), ("train.learning_rate", "rate")):
-        if values := {value for found in settings for value in found.get(key, ())}:
+        if values := {value for values_of in settings for value in values_of.get(key, ())}:
             lines.append(f"{name}: {listed(values)}")
     return Items(lines)

@@ -1,8 +1,8 @@
 """The tests of the report, as pure functions of numbers.
 
 Random splits of one data set share most of their graphs, so the differences of two methods over seeds are not
-independent, and a plain paired t-test rejects too often. Nadeau and Bengio (2003) put 1/n + n_test/n_train in place of
-1/n. Friedman's test and Nemenyi's critical difference are as in Demšar (2006): a block is a data set, never a seed or a
+independent, and a plain paired t-test rejects too often. Nadeau and Bengio (2003) replace 1/n by 1/n + n_test/n_train.
+Friedman's test and Nemenyi's critical difference are as in Demšar (2006): a block is a data set, never a seed or a
 width of the same one. `permlab bench level` measures how often each of them is wrong.
 """
 
@@ -14,8 +14,8 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-LEAST_SEEDS = 3  # with fewer no test is made
-LEAST_BLOCKS = 3  # data sets of Friedman's test
+LEAST_SEEDS = 3  # no test with fewer
+LEAST_BLOCKS = 3  # fewest data sets for Friedman's test
 ALPHA = 0.05
 
 
@@ -43,7 +43,7 @@ def paired_test(
     if n < LEAST_SEEDS:
         return None
     mean, spread = float(difference.mean()), float(difference.std(ddof=1))
-    if spread == 0:  # equal in every seed, or apart by the same amount in each
+    if spread == 0:  # the same difference in every seed
         same = mean == 0
         return PairedTest(n, mean, 0.0 if same else math.copysign(math.inf, mean), float(same), 0.0 if same else mean)
     t = mean / (spread * math.sqrt(1 / n + test_share))
@@ -51,7 +51,7 @@ def paired_test(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: adjusted p, to be held against α as they are."""
+    """Holm's step-down correction: adjusted p, to be compared with α directly."""
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -71,18 +71,18 @@ class Ranking:
     critical_difference: float
 
     def groups(self) -> list[tuple[float, float]]:
-        """Stretches of mean rank within which no two methods differ by Nemenyi's test, the longest ones."""
+        """The longest ranges of mean rank within which no two methods differ significantly by Nemenyi's test."""
         ranks = sorted(self.mean_ranks)
-        found: list[tuple[float, float]] = []
+        ranges: list[tuple[float, float]] = []
         for i, low in enumerate(ranks):
             high = max(rank for rank in ranks[i:] if rank - low <= self.critical_difference)
-            if high > low and (not found or high > found[-1][1]):
-                found.append((low, high))
-        return found
+            if high > low and (not ranges or high > ranges[-1][1]):
+                ranges.append((low, high))
+        return ranges
 
 
 def mean_ranks(scores: np.ndarray, higher_is_better: bool) -> list[float]:
-    """Of scores [blocks, methods]; 1 is best, equal scores share their ranks."""
+    """Mean ranks of scores [blocks, methods]; 1 is best, equal scores share their ranks."""
     ranks: list[float] = stats.rankdata(-scores if higher_is_better else scores, axis=1).mean(axis=0).tolist()
     return ranks
 
@@ -95,7 +95,7 @@ def friedman(scores: np.ndarray, higher_is_better: bool) -> Ranking | None:
     blocks, methods = scores.shape
     if blocks < LEAST_BLOCKS or methods < 3:
         return None
-    with np.errstate(invalid="ignore"):  # 0 / 0 where all scores are equal
+    with np.errstate(invalid="ignore"):  # 0 / 0 if all scores are equal
         test = stats.friedmanchisquare(*scores.T)
     chi2, p = (0.0, 1.0) if math.isnan(test.statistic) else (float(test.statistic), float(test.pvalue))
     return Ranking(mean_ranks(scores, higher_is_better), blocks, chi2, p, nemenyi(methods, blocks))

@@ -60,7 +60,7 @@ class StoredSweep:
 
     @cached_property
     def values(self) -> pd.DataFrame:
-        """The metrics of the finished cells, a row each: dataset, d, method, seed, split, metric, value."""
+        """The metrics of the finished cells, one row each: dataset, d, method, seed, split, metric, value."""
         names = [name for name in self.cells.columns if name.partition("/")[0] in SPLITS and "running" not in name]
         facts = ["dataset", "d", "method", "seed"]
         long = self.finished.melt(facts, names, "name", "value").dropna(subset="value")
@@ -89,23 +89,23 @@ class StoredSweep:
 
     @property
     def methods(self) -> list[str]:
-        """In the paper's order, then the others'."""
+        """In the paper's order, then the other methods."""
         return sorted(self.cells["method"].unique(), key=NAMES.index)
 
     def widths(self, dataset: str) -> list[int]:
         return [int(d) for d in sorted(self.cells.loc[self.cells["dataset"] == dataset, "d"].unique())]
 
     def metrics(self, dataset: str) -> list[str]:
-        """Those that were measured, as the paper orders them; the loss last."""
-        found = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
-        known = [name for name in METRIC_NAMES if name in found]
-        return known + sorted(found - set(known))
+        """The metrics that were measured, in the paper's order; the loss last."""
+        names = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
+        known = [name for name in METRIC_NAMES if name in names]
+        return known + sorted(names - set(known))
 
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
-        found = self.metrics(dataset)
-        return next((name for name in ("auc", "mae", *found) if name in found), None)
+        names = self.metrics(dataset)
+        return next((name for name in ("auc", "mae", *names) if name in names), None)
 
     def splits(self, dataset: str) -> list[str]:
-        found = set(self.values.loc[self.values["dataset"] == dataset, "split"])
-        return [split for split in SPLITS if split in found]
+        names = set(self.values.loc[self.values["dataset"] == dataset, "split"])
+        return [split for split in SPLITS if split in names]

@@ -18,7 +18,7 @@ def tables_section(findings: Findings) -> Section:
     if any(number.paper is not None for number in findings.numbers.values()):
         blocks.append(
             "Small print: the paper's number, a single run; ✓ it lies where one more run of ours would fall 95 times "
-            "of 100, ✗ it does not; without a mark there is no such interval."
+            "in 100, ✗ it does not; without a mark there is no such interval."
         )
         blocks += _recipes(findings)
     return Section("tables", "Tables", [*blocks, *paper_tables(findings)])
@@ -34,11 +34,11 @@ def _bold(findings: Findings) -> str:
 
 
 def _recipes(findings: Findings) -> list[Block]:
-    """How ours differ from the paper's, for every data set that it has."""
-    found = {dataset: differences(findings.sweep, dataset) for dataset in findings.sweep.datasets}
+    """How our recipe differs from the paper's, for every data set of the paper."""
+    recipes = {dataset: differences(findings.sweep, dataset) for dataset in findings.sweep.datasets}
     return [
         f"{pretty(dataset)}, differences from the paper's recipe: {'; '.join(told)}."
-        for dataset, told in found.items()
+        for dataset, told in recipes.items()
         if told
     ]
 
@@ -104,16 +104,16 @@ def tests_frame(findings: Findings) -> pd.DataFrame:
         dict(zip(("dataset", "d", "split", "metric"), place, strict=True))
         | {
             "test": names[findings.one_split(place[0])],
-            "first": found.first,
-            "second": found.second,
-            "seeds": found.test.seeds,
-            "difference": found.test.difference,
-            "t": found.test.t,
-            "p": found.test.p,
-            "p_holm": found.p_holm,
-            "hedges_g": found.test.g,
+            "first": comparison.first,
+            "second": comparison.second,
+            "seeds": comparison.test.seeds,
+            "difference": comparison.test.difference,
+            "t": comparison.test.t,
+            "p": comparison.test.p,
+            "p_holm": comparison.p_holm,
+            "hedges_g": comparison.test.g,
         }
         for place, comparisons in findings.comparisons.items()
-        for found in comparisons
+        for comparison in comparisons
     ]
     return pd.DataFrame(rows)

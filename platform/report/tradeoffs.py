@@ -20,7 +20,7 @@ def beyond_section(findings: Findings) -> Section:
 
 
 def width_figure(findings: Findings, dataset: str) -> Figure | None:
-    """The headline metric against d, a panel a split."""
+    """The headline metric against d, one panel per split."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
     widths = sweep.widths(dataset)
     if metric is None or len(widths) < 2:
@@ -68,7 +68,7 @@ def gap_figure(findings: Findings, dataset: str) -> Figure | None:
 
 
 def cost_figure(findings: Findings, dataset: str) -> Figure | None:
-    """The headline metric on the holdout against seconds and parameters; a point a method and d."""
+    """The headline metric on the holdout against seconds and parameters; one point per method and d."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
     split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
     part = sweep.finished[sweep.finished["dataset"] == dataset]
@@ -77,7 +77,7 @@ def cost_figure(findings: Findings, dataset: str) -> Figure | None:
     costs = part.groupby(["method", "d"])[["cost/seconds", "cost/parameters"]].median()
     label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
     panels = []
-    for column, name in (("cost/seconds", "seconds a cell (median)"), ("cost/parameters", "parameters")):
+    for column, name in (("cost/seconds", "seconds per cell (median)"), ("cost/parameters", "parameters")):
         series = []
         for method in sweep.methods:
             points = [(d, costs[column].get((method, d))) for d in sweep.widths(dataset)]
@@ -95,7 +95,7 @@ def cost_figure(findings: Findings, dataset: str) -> Figure | None:
     title = f"{pretty(dataset)}: cost and quality"
     spoken = "; ".join(f"{s.method} {', '.join(f'{x:.3g}' for x in s.x)}" for s in panels[0].series)
     alt = f"{title}: {label} against seconds and parameters. {panels[0].title}, by d: {spoken}."
-    return Figure(f"cost-{slug(dataset)}", title, alt, panels, 2, "A point a method and d, joined in the order of d.")
+    return Figure(f"cost-{slug(dataset)}", title, alt, panels, 2, "One point per method and d, joined by d.")
 
 
 def _bars(method: str, x: list[float], estimates: list[Estimate], labels: list[str] | None = None) -> Series:

@@ -1,4 +1,4 @@
-"""What tuning found: how studies went, what mattered, and whether the chosen settings beat the default ones."""
+"""What tuning gave: how studies went, what mattered, and whether the chosen settings beat the default ones."""
 
 import math
 from typing import Any
@@ -12,13 +12,13 @@ from permlab.platform.report.tables import pretty
 from permlab.platform.tuning.choice import best_of
 
 HOW = (
-    "Each (data set, method, d) was tuned by itself, with the same budget, on validation parts cut from the training "
+    "Each (data set, method, d) was tuned separately, with the same budget, on validation parts cut from the training "
     "data; the holdout was not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of "
     "the last evaluation, not of the best. The best of many noisy trials looks better than it is: the gain on "
-    "validation is optimistic, the holdout tells. All seeds below hold out the same graphs, those that the trials "
+    "validation is optimistic, the holdout decides. All seeds below hold out the same graphs, those that the trials "
     "never saw, so intervals show the luck of weights and order, not of the split."
 )
-BEST_DRAWN = 3  # trials with markers among the parallel coordinates
+BEST_DRAWN = 3  # trials drawn with markers in the parallel coordinates
 
 
 def tuning_section(findings: Findings) -> Section | None:
@@ -170,7 +170,7 @@ def _importances(studies: list[dict[str, Any]]) -> Table:
 
 
 def _coordinates(studies: list[dict[str, Any]]) -> Figure:
-    """A line a finished trial, over its settings, each from the least to the most, and its value."""
+    """One line per finished trial over its settings, each scaled from lowest to highest, and its value."""
     panels, axes = [], {}
     for study in studies:
         whole = [row for row in study["trials"] if len(row["values"]) == len(study["space"])]
@@ -190,10 +190,10 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
             axes[study["method"]] = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
             panels.append(Panel(f"{study['method']}, {where(study)}", "axis", "lowest to highest", series))
     title = "Parallel coordinates"
-    alt = f"{title}: a line a finished trial; the tables above give the chosen settings and their values."
+    alt = f"{title}: one line per finished trial; the tables above give the chosen settings and their values."
     named = [f"{', '.join(m for m in axes if axes[m] == text)}: {text}" for text in dict.fromkeys(axes.values())]
     caption = (
-        f"A line a finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is. "
+        f"One line per finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is. "
         f"Axes of {'; '.join(named)}."
     )
     return Figure("tuning-coordinates", title, alt, panels, min(max(len(panels), 1), 2), caption)
