@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,9 @@ from rich.text import Text
 from permlab.platform.files.secrets import mask, masked
 
 WIDE = 1000  # columns in a pipe or a file, where nothing is cut to a screen
+# In a notebook without ipywidgets, Lightning and Ray ask for it when they are imported; bars are off there.
+warnings.filterwarnings("ignore", message="IProgress not found")
+logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
 _printed = ContextVar("notes are printed", default=True)
 
 
@@ -39,6 +43,13 @@ class PlainConsole(Console):
     def shows_bars(self) -> bool:
         """On a terminal, and in a notebook if ipywidgets is installed, which Rich needs there."""
         return self.is_terminal or (self.is_jupyter and find_spec("ipywidgets") is not None)
+
+    def _write_buffer(self) -> None:
+        """In a notebook, what only moves or hides the cursor would become an empty output."""
+        if self.is_jupyter and all(segment.control or not segment.text for segment in self._buffer):
+            self._buffer.clear()
+        else:
+            super()._write_buffer()
 
     def render_str(self, text: str, **options: Any) -> Text:  # every string that is printed, in tables too
         return super().render_str(mask(text), **options)

@@ -45,6 +45,7 @@ class SweepView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.bar.refresh()  # Rich does not draw the end in a notebook
         self.bar.stop()
 
     def at_this_pace(self, done: int) -> float | None:
