@@ -30,9 +30,9 @@ def run_cell(
     on_wait: Callable[[Path], None] = lambda folder: None,
     on_epoch: Callable[[list[dict[str, float]]], None] = lambda history: None,
 ) -> dict[str, Any]:
-    """Run the cell, or give its stored result; returns the document of result.json.
+    """Run the cell, or read its stored result; returns the document of result.json.
 
-    One process at a time works on a cell. What ends a run before its time is recorded, and raised.
+    One process at a time works on a cell. An error or a signal that ends a run early is recorded, then raised.
     """
     store = GraphStore.open(settings.dataset, build_missing=True)
     if settings.temporary:
@@ -51,7 +51,7 @@ def run_cell(
             on_known(record.folder)
         else:
             result = _run_recorded(record, store, callbacks, on_start, on_epoch)
-        lock.unlink(missing_ok=True)  # while it is held: whoever waits for it looks again
+        lock.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
         return result
 
 
@@ -89,7 +89,7 @@ def _run_recorded(
         with suppress(OSError):
             record.end(FAILED, reason, traceback.format_exc())
         if isinstance(error, OSError):
-            raise RunError(f"{name}: {reason}; fix it and give the same command again") from None
+            raise RunError(f"{name}: {reason}; fix it and run the same command again") from None
         if isinstance(error, RunError):
             raise RunError(f"{name}: {reason}") from None
         raise

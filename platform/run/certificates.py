@@ -1,6 +1,6 @@
-"""What a trained readout does to the embeddings of the holdout: its invariance error and its Lipschitz ratios.
+"""Measure a trained readout on the embeddings of the holdout: its invariance error and its Lipschitz ratios.
 
-`permlab certify` searches all matrices; this measures those that Γ makes of real graphs, at the end of a run.
+`permlab certify` searches all matrices; this measures the embeddings of real graphs, at the end of a run.
 """
 
 from copy import deepcopy
@@ -16,19 +16,19 @@ from permlab.platform.run.training import Training
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.tasks.model import GraphModel
 
-GRAPHS, PAIRS = 64, 64  # as many of the holdout are looked at
+GRAPHS, PAIRS = 64, 64  # how many of the holdout are measured
 LARGEST = 100  # nodes of a paired graph: d(X, Y) takes O(n³)
-_DRAW, _PERMUTE = 41, 42  # what the seed is drawn for, as entropy
+_DRAW, _PERMUTE = 41, 42  # entropy: one number per use of the seed
 
 
 def measure_certificate(training: Training) -> dict[str, float]:
-    """The certificate of a finished training; the same graphs for every method of a seed. Empty if it has no holdout.
+    """The certificate of a finished training; all methods of a seed get the same graphs. Empty without a holdout.
 
     invariance_error            largest ‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖, the nodes permuted in the data
     ratio_min, _median, _max    of ‖φ(X) − φ(Y)‖ / d(X, Y), X and Y the embeddings of two graphs of one size
-    pairs                       how many of them had d(X, Y) > 0
+    pairs                       how many pairs had d(X, Y) > 0
 
-    The model is the one that was trained, in double precision as in every evaluation, on the CPU.
+    The trained model runs on the CPU, in double precision as in every evaluation.
     """
     if "holdout" not in training.settings.splits:
         return {}
@@ -37,19 +37,20 @@ def measure_certificate(training: Training) -> dict[str, float]:
     holdout = training.data.split.holdout
     holdout = holdout[random_order(len(holdout), seed, _DRAW)]
     with torch.no_grad():
-        found = {"invariance_error": _invariance_error(model, store, holdout[:GRAPHS], derive_seed(seed, _PERMUTE))}
+        error = _invariance_error(model, store, holdout[:GRAPHS], derive_seed(seed, _PERMUTE))
         ratios = _ratios(model, store, pairs_of_one_size(holdout, np.diff(store.node_ptr)[holdout]))
+    certificate = {"invariance_error": error}
     if len(ratios):
-        found |= {
+        certificate |= {
             "ratio_min": float(ratios.min()),
             "ratio_median": float(np.median(ratios)),
             "ratio_max": float(ratios.max()),
         }
-    return found | {"pairs": float(len(ratios))}
+    return certificate | {"pairs": float(len(ratios))}
 
 
 def pairs_of_one_size(graphs: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Neighbours among the graphs of each size, in their order: [pairs, 2], at most PAIRS of them."""
+    """Pairs of successive graphs of equal size: [pairs, 2], at most PAIRS of them."""
     by_size = np.argsort(nodes, kind="stable")
     left, right = by_size[:-1], by_size[1:]
     same = (nodes[left] == nodes[right]) & (nodes[left] <= LARGEST)
@@ -70,7 +71,7 @@ def _ratios(model: GraphModel, store: GraphStore, pairs: np.ndarray) -> np.ndarr
     distance = np.array([quotient_distance(X, Y) for X, Y in zip(matrices[::2], matrices[1::2], strict=True)])
     size = np.array([float(X.norm()) for X in matrices[::2]])
     moved = (image[::2] - image[1::2]).norm(dim=1).numpy()
-    apart = distance > 1e-9 * size  # nearer than that is rounding
+    apart = distance > 1e-9 * size  # smaller distances are rounding errors
     return np.asarray(moved[apart] / distance[apart])
 
 

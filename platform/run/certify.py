@@ -1,4 +1,4 @@
-"""A readout by its name, searched for what it keeps and loses."""
+"""Build a readout by its name and search for what it keeps and loses."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def certify_method(
     seconds: float = 120.0,
     **options: Any,
 ) -> tuple[Readout, Certificate]:
-    """The readout on n × d matrices and its certificate. `key`: as `permlab certify --key`; options: the readout's."""
+    """The readout on n × d matrices and its certificate. `key` as `permlab certify --key`; options: the readout's."""
     check_size("n", n, most=1000)
     check_size("d", d, most=1000)
     check_size("samples × n × d", samples * n * d, most=100_000_000)

@@ -1,7 +1,7 @@
 """The state of a run on disk: written whole or not at all, checked and read without unpickling code.
 
-A checkpoint is a file of torch.save with its SHA-256 behind it. The one before it is kept too: if the last one is
-damaged, the run resumes from there, and starts anew if both are.
+A checkpoint is a file of torch.save followed by its SHA-256. The previous checkpoint is kept too: if the last one is
+damaged, the run resumes from the previous one; if both are, it starts anew.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 
 @dataclass
 class RunState:
-    """Where a run stands: `epoch` and `batch` come next; `history` holds what was measured so far."""
+    """The state of a run: `epoch` and `batch` come next; `history` holds the metrics so far."""
 
     key: str
     epoch: int = 0
@@ -35,16 +35,16 @@ class RunState:
     model: dict[str, Any] = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
-    scaler: dict[str, Any] = field(default_factory=dict)  # of losses, where training is in half precision
-    numerics: list[dict[str, Any]] = field(default_factory=list)  # all that took part, in their order
-    best_score: float | None = None  # of the headline metric on the validation part, where `train.patience` is set
+    scaler: dict[str, Any] = field(default_factory=dict)  # loss scaler, if training is in half precision
+    numerics: list[dict[str, Any]] = field(default_factory=list)  # of every process that trained it, in order
+    best_score: float | None = None  # headline metric on the validation part, if `train.patience` is set
     best_epoch: int | None = None
     best_weights: dict[str, Any] = field(default_factory=dict)
-    waited: int = 0  # evaluations since then
+    waited: int = 0  # evaluations since the best one
 
 
 def save_state(state: RunState, path: Path) -> None:
-    """The checkpoint at `path` becomes the one before it; synced to the disk when this returns."""
+    """Write the state to `path`, synced to the disk; the checkpoint there becomes the previous one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as file:
         digest = _save(vars(state), file)
@@ -56,7 +56,7 @@ def save_state(state: RunState, path: Path) -> None:
 
 
 def save_weights(weights: dict[str, Any], path: Path) -> str:
-    """A plain file of torch.save; returns its SHA-256."""
+    """Write a plain file of torch.save; returns its SHA-256."""
     with whole_file(path) as file:
         return _save(weights, file).hexdigest()
 
@@ -64,14 +64,14 @@ def save_weights(weights: dict[str, Any], path: Path) -> str:
 def _save(document: dict[str, Any], file: io.BufferedRandom) -> "hashlib._Hash":
     try:
         torch.save(document, file)
-    except RuntimeError as error:  # torch closes its archive when the disk is full, which fails: that is not the cause
+    except RuntimeError as error:  # on a full disk torch fails again closing its archive: raise the cause
         raise error.__context__ or error from None
     file.seek(0)
     return hashlib.file_digest(file, "sha256")
 
 
 def load_state(path: Path, key: str) -> RunState:
-    """The saved state; the one before it if that is damaged; a fresh one if none is whole. Damaged ones are removed."""
+    """The last whole state, or the previous one, or a fresh one if both are damaged; removes damaged files."""
     damaged: list[DamagedFile] = []
     state = RunState(key)
     for place in (path, before(path)):
@@ -84,13 +84,13 @@ def load_state(path: Path, key: str) -> RunState:
             damaged.append(damage)
     then = f"resumes in epoch {state.epoch + 1}" if state.model else "starts anew"
     for error in damaged:
-        error.path.unlink(missing_ok=True)  # else it would become the one before
+        error.path.unlink(missing_ok=True)  # else it would become the previous checkpoint
         note(f"{error}; the run {then}")
     return state
 
 
 def before(path: Path) -> Path:
-    """Where the checkpoint before the one at `path` is kept."""
+    """The path of the checkpoint previous to the one at `path`."""
     return path.with_suffix(".before")
 
 

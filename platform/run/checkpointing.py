@@ -1,4 +1,4 @@
-"""Keeps a run's state while Lightning trains: history, checkpoints, early stopping, the answer to a signal."""
+"""Keep a run's state while Lightning trains: history, checkpoints, early stopping, signals."""
 
 import math
 import time
@@ -17,11 +17,11 @@ OnEpoch = Callable[[list[dict[str, float]]], None]
 
 
 class Keeper(pl.Callback):
-    """An epoch is closed (saved, and passed to `on_epoch`) when the next one starts or training ends, not before:
-    Lightning moves the learning rate after its callbacks have seen the epoch's end, and the checkpoint must hold it.
+    """Closes an epoch (saves it and passes it to `on_epoch`) when the next one starts or training ends, not before:
+    Lightning steps the learning rate after its callbacks have seen the epoch's end, and the checkpoint must hold it.
     """
 
-    engine_safe = True  # it needs to know the last step that was taken, not every one
+    engine_safe = True  # it needs the last step, not every one
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Keeper(pl.Callback):
     ) -> None:
         self.state, self.path, self.train, self.on_epoch, self.stop_signal = state, path, train, on_epoch, stop_signal
         self.started = time.perf_counter()
-        self.next_batch = 0  # of this epoch
-        self.open_epoch = False  # its end was seen, and it is not closed yet
+        self.next_batch = 0  # in this epoch
+        self.open_epoch = False  # it ended, but is not closed yet
 
     @property
     def over(self) -> bool:
-        """There is nothing left to train."""
+        """Is there nothing left to train?"""
         return self.state.epoch >= self.train.epochs or self.out_of_patience
 
     @property
@@ -64,7 +64,7 @@ class Keeper(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self.stop_signal():  # now that all callbacks have seen the end of the batch before
+        if self.stop_signal():  # all callbacks have seen the end of the previous batch
             self.state.batch = self.next_batch
             self._save(trainer)
             self._stop()
@@ -89,7 +89,7 @@ class Keeper(pl.Callback):
         self._close(trainer, last=True)
 
     def evaluated(self, task: GraphTask) -> None:
-        """Take the numbers of the last epoch into the history, and judge its weights."""
+        """Add the metrics of the last epoch to the history, and compare its weights with the best."""
         state, objective = self.state, task.objective
         state.history[-1] |= flat(task.measured)
         if self.train.patience is None:
@@ -103,7 +103,7 @@ class Keeper(pl.Callback):
             state.waited += 1
 
     def check(self, task: GraphTask, epoch: int) -> None:
-        """A loss that is NaN or infinite, in training or evaluation, ends the run."""
+        """Raise if a loss, in training or evaluation, is NaN or infinite."""
         losses = {"loss": task.running_loss} | {f"{split} loss": part["loss"] for split, part in task.measured.items()}
         for name, loss in losses.items():
             if not math.isfinite(loss):
@@ -118,7 +118,7 @@ class Keeper(pl.Callback):
         stopped = self.stop_signal()
         if last or stopped or self.state.epoch % self.train.checkpoint_every == 0:
             self._save(trainer)
-        if not last or _task(trainer).outputs:  # else the last epoch is passed on once, when it is measured
+        if not last or _task(trainer).outputs:  # else the last epoch is passed on once, after its evaluation
             self.on_epoch(self.state.history)
         if stopped:
             self._stop()
@@ -126,7 +126,7 @@ class Keeper(pl.Callback):
     def _save(self, trainer: pl.Trainer) -> None:
         task, state = _task(trainer), self.state
         if self.path is None or not all(bool(weight.isfinite().all()) for weight in task.parameters()):
-            return  # weights that are NaN are no good checkpoint; the next loss will say so
+            return  # never save NaN weights; the next loss will raise
         state.seconds = time.perf_counter() - self.started
         state.model = task.model.state_dict()
         state.optimizer = trainer.optimizers[0].state_dict()
@@ -139,7 +139,7 @@ class Keeper(pl.Callback):
     def _stop(self) -> None:
         where = f"epoch {self.state.epoch + 1}, batch {self.state.batch + 1}"
         kept = self.path is not None and self.path.exists()
-        then = f"the same command resumes from {self.path}" if kept else "nothing of it was saved"
+        then = f"the same command resumes from {self.path}" if kept else "nothing was saved"
         raise RunStopped(f"stopped before {where}; {then}", self.stop_signal())
 
 

@@ -1,4 +1,4 @@
-"""Which code made a result: a digest of the files that can change its numbers."""
+"""A digest of the code that can change a result's numbers, stored with the result."""
 
 import hashlib
 from functools import cache
@@ -6,14 +6,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ROOMS = ("permlab.datasets.batch", "permlab.readouts.base", "permlab.tasks.model")  # a file of each
+ROOMS = ("permlab.datasets.batch", "permlab.readouts.base", "permlab.tasks.model")  # one file per folder
 
 
 @cache
 def code_digest() -> str:
-    """Of datasets/, readouts/, tasks/ and platform/run/; the first 12 digits."""
+    """The digest of datasets/, readouts/, tasks/ and platform/run/: its first 12 digits."""
     files = list(Path(__file__).resolve().parent.glob("*.py"))
-    for name in ROOMS:  # found, not imported: a driver does without torch
+    for name in ROOMS:  # located, not imported: a driver needs no torch
         spec = find_spec(name)
         assert spec and spec.origin
         files += Path(spec.origin).resolve().parent.rglob("*.py")
@@ -24,6 +24,6 @@ def code_digest() -> str:
 
 
 def other_code(result: dict[str, Any]) -> str:
-    """`made by other code (4f… → 9a…)` if a stored result was; empty if not, or if it does not say."""
+    """`made by other code (4f… → 9a…)` if the stored result was; empty if not, or if that is unknown."""
     made_by = (result.get("numerics") or {}).get("code")
     return f"made by other code ({made_by} → {code_digest()})" if made_by and made_by != code_digest() else ""

@@ -1,6 +1,6 @@
-"""Who takes a run's training steps: the compiled engine, or the plain definition, and why.
+"""Choose what takes a run's training steps, the compiled engine or the plain definition, and say why.
 
-The engine takes many optimiser steps per call of Lightning. Whatever would notice makes `auto` choose the plain path.
+The engine takes many optimiser steps per call of Lightning. If anything would notice, `auto` chooses the plain path.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from permlab.tasks.task import GraphTask
 
 @dataclass(frozen=True)
 class Engine:
-    """`name` is fast or plain; `reason` says why it is not the fast one, empty if it is."""
+    """`name` is fast or plain; `reason` says why it is plain, and is empty if it is fast."""
 
     name: str
     reason: str
@@ -30,7 +30,7 @@ class Engine:
         return {"name": self.name, "reason": self.reason}
 
     def release(self) -> None:
-        """Model and data are again as they were before the fast engine took them."""
+        """Restore model and data to their state before the fast engine took them."""
         if self.name == "fast":
             fast: Any = self.task
             fast.release()
@@ -40,9 +40,9 @@ class Engine:
 def choose_engine(
     settings: RunSettings, task: GraphTask, data: GraphData, callbacks: Sequence[pl.Callback] = ()
 ) -> Engine:
-    """The engine that `train.engine` asks for. With the fast one, `data` gives the batches that it takes.
+    """The engine that `train.engine` asks for. With the fast one, `data` yields the engine's batches.
 
-    `fast` where the engine cannot serve is a ConfigError; `auto` is then plain.
+    Where the engine cannot run, `fast` is a ConfigError and `auto` is plain.
     """
     register_kernels()
     if settings.train.engine == "plain":
@@ -61,13 +61,13 @@ def choose_engine(
 
 
 def reason_for_plain(settings: RunSettings, callbacks: Sequence[pl.Callback]) -> str:
-    """Why the engine is not even asked; empty if it is."""
+    """Why the engine is not tried; empty if it is."""
     if settings.plain_only:
         return settings.plain_only
     if (device := device_of(settings.accelerator)) != "cpu":
         return f"the device is {device}, and the engine is for the CPU"
     for callback in callbacks:
-        if not vars(type(callback)).get("engine_safe"):  # a subclass has to say it again
+        if not vars(type(callback)).get("engine_safe"):  # not inherited: a subclass must set it itself
             return (
                 f"the callback {type(callback).__name__} may look at single steps (its class has no engine_safe = True)"
             )
@@ -87,7 +87,7 @@ def _open(task: GraphTask, data: GraphData) -> GraphTask | str:
 
 
 def register_kernels() -> None:
-    """Compiled kernels of single operators, with the bits of their plain definitions, where they can be had."""
+    """Register compiled kernels of single operators, bit-equal to their plain definitions, if numba is installed."""
     try:
         from permlab.tasks.engine.kernels import register
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is measured epoch by epoch: history.jsonl of a run, and the histories of all cells of a sweep in one table."""
+"""Metrics epoch by epoch: history.jsonl of a run, and one table with the histories of all cells of a sweep."""
 
 import json
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ FILE_NAME = "history.jsonl"
 
 
 def history_line(entry: dict[str, Any]) -> str:
-    """One epoch as it is written, with a seal of its own: the file is read while it grows."""
+    """One epoch as a line with its own seal: the file is read while it grows."""
     return json.dumps(sealed(without_nan(entry))) + "\n"
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
-    """The entries of history.jsonl, the last of each epoch, less a line that is being written.
+    """The entries of history.jsonl, the last one of each epoch, without a line that is still being written.
 
-    DamagedFile if a line is not what was written; only a run's result knows whether whole lines are missing.
+    DamagedFile if a line has changed since it was written; only the run's result shows whether lines are missing.
     """
     path = folder / FILE_NAME
     try:
@@ -46,7 +46,7 @@ def _is_measured(value: Any) -> bool:
 def gather(folders: Iterable[Path], path: Path) -> None:
     """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), epoch, split/metric.
 
-    A cell whose history is damaged is left out: it is to be run again.
+    A cell whose history is damaged is left out: it must be run again.
     """
     rows = [{"key": folder.name} | entry for folder in folders for entry in evaluated(whole_history(folder))]
     names = ["epoch", *sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss"})]
@@ -56,7 +56,7 @@ def gather(folders: Iterable[Path], path: Path) -> None:
 
 
 def whole_history(folder: Path) -> list[dict[str, Any]]:
-    """As read_history, but nothing of one that is damaged."""
+    """Like read_history, but empty if the history is damaged."""
     try:
         return read_history(folder)
     except DamagedFile:

@@ -1,9 +1,9 @@
-"""What PermLab needs of Lightning and Lightning keeps private; written for pytorch-lightning 2.6.6.
+"""The private parts of Lightning that PermLab needs; written for pytorch-lightning 2.6.6.
 
-A run keeps its own checkpoint: small, read without unpickling code, and possible after any training step. Lightning's
-public way to resume is a checkpoint of its own, so its counters are set here: of epochs, of batches in the epoch and of
-optimiser steps (`trainer.current_epoch`, `batch_idx`, `trainer.global_step`). A newer Lightning may name them
-differently; the tests of resumed runs will say so.
+A run keeps its own checkpoint: small, read without unpickling code, and possible after any training step. Lightning
+can resume only from its own checkpoints, so its counters are set here: epochs, batches in the epoch and optimiser
+steps (`trainer.current_epoch`, `batch_idx`, `trainer.global_step`). If a newer Lightning renames them, the tests of
+resumed runs will fail.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 
 
 class SignalProofTrainer(pl.Trainer):
-    """Lightning would leave at SIGTERM wherever it is, with exit code 0; a run answers it itself, when it has saved."""
+    """Leaves SIGTERM to the run, which saves first; Lightning would exit at once, with exit code 0."""
 
     @property
     def received_sigterm(self) -> bool:
@@ -20,7 +20,7 @@ class SignalProofTrainer(pl.Trainer):
 
 
 def set_counters(trainer: pl.Trainer, epoch: int, batches: int, steps: int) -> None:
-    """As after `epoch` epochs, `batches` batches of the next one, and `steps` optimiser steps in all."""
+    """Set the counters as after `epoch` epochs, `batches` batches of the next one, and `steps` steps in all."""
     fit_loop: Any = trainer.fit_loop
     loop = fit_loop.epoch_loop
     automatic, manual = loop.automatic_optimization.optim_progress.optimizer, loop.manual_optimization
@@ -32,5 +32,5 @@ def set_counters(trainer: pl.Trainer, epoch: int, batches: int, steps: int) -> N
     total.ready = total.started = total.processed = total.completed = steps
     current.ready = current.started = current.processed = current.completed = batches
     loop._batches_that_stepped = steps
-    if batches:  # keep them when the epoch begins
+    if batches:  # else Lightning resets them when the epoch begins
         loop.restarting = True

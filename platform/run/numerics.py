@@ -1,4 +1,7 @@
-"""What a result depends on beside its key, by rounding only, if the code is the same: equal numerics, equal bits."""
+"""Everything besides its key that a result's bits depend on: equal key and equal numerics, equal bits.
+
+Different numerics change a result only by rounding, unless their code differs.
+"""
 
 import platform
 from importlib.metadata import version
@@ -20,7 +23,7 @@ def device_of(accelerator: str) -> str:
 
 
 def cpu_name() -> str:
-    """The model: libraries choose their kernels by it."""
+    """The CPU's model: libraries choose their kernels by it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -28,10 +31,10 @@ def cpu_name() -> str:
 
 
 def numerics_now(engine: str, accelerator: str) -> Numerics:
-    """Those of a run in this process, as its threads are set now.
+    """The numerics of a run in this process, with its current number of threads.
 
-    numba and the BLAS count with the fast engine only: the compiled kernels of single operators give the bits of their
-    plain definitions for finite values.
+    numba and the BLAS matter only with the fast engine: for finite values, the compiled kernels of single operators are
+    bit-equal to their plain definitions.
     """
     device = device_of(accelerator)
     return {
@@ -42,7 +45,7 @@ def numerics_now(engine: str, accelerator: str) -> Numerics:
         "device": f"cuda ({torch.cuda.get_device_name(0)})" if device == "cuda" else device,
         "torch": str(torch.__version__),
         "numba": version("numba") if engine == "fast" else None,
-        "blas": f"scipy {version('scipy')}, numpy {version('numpy')}" if engine == "fast" else None,  # of its products
+        "blas": f"scipy {version('scipy')}, numpy {version('numpy')}" if engine == "fast" else None,  # its products
     }
 
 

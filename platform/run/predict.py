@@ -1,4 +1,4 @@
-"""The weights of a finished run, used again."""
+"""Load the weights of a finished run, and predict with them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,12 @@ from permlab.tasks.model import GraphModel
 from permlab.tasks.objectives import OBJECTIVES
 from permlab.tasks.task import GraphTask
 
-FIRST_VERSION = 7  # of results, whose weights this model takes
+FIRST_VERSION = 7  # the first version of results whose weights fit this model
 
 
 @dataclass
 class FinishedRun:
-    """Settings, model and what the model was trained for, read from a folder with a run's artifacts."""
+    """Settings, model and training task, read from a folder with a run's artifacts."""
 
     settings: RunSettings
     model: GraphModel
@@ -65,7 +65,7 @@ class FinishedRun:
         task = GraphTask(self.model, OBJECTIVES[facts["task"]](), ("train",))
         everything = torch.arange(len(store)).numpy()
         data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
-        train = self.settings.train.model_copy(update={"precision": 32})  # evaluation has its own, on any machine
+        train = self.settings.train.model_copy(update={"precision": 32})  # evaluation sets its own precision
         anywhere = self.settings.model_copy(update={"accelerator": "auto", "train": train})
         with process_for_runs(self.settings.threads):
             register_kernels()
@@ -75,7 +75,7 @@ class FinishedRun:
 
 def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
     if "settings" not in run:
-        return read_settings(RunSettings, [str(folder / "config.yaml")])  # where versions before this one kept them
+        return read_settings(RunSettings, [str(folder / "config.yaml")])  # older versions kept them there
     try:
         return RunSettings.model_validate(run["settings"])
     except ValidationError:
@@ -86,11 +86,11 @@ def locate(run: str, runs: Path) -> Path:
     """A run's folder: a path, a cell key (or its beginning) in the runs folder, or an MLflow run id."""
     if (Path(run) / "run.json").exists():
         return Path(run)
-    found = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
-    if len(found) == 1:
-        return found[0].parent
-    if len(found) > 1:
-        raise RunError(f"{run} is the beginning of {len(found)} runs; give more of the key")
+    matches = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
+    if len(matches) == 1:
+        return matches[0].parent
+    if len(matches) > 1:
+        raise RunError(f"{run} is the beginning of {len(matches)} runs; give more of the key")
     from permlab.platform.tracking.read import download_artifacts
 
     return download_artifacts(run, runs)

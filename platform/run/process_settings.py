@@ -1,4 +1,4 @@
-"""What a run changes in its process, and puts back: threads, deterministic mode, random state, warnings, log levels."""
+"""Set what a run needs in its process, and put it back: threads, deterministic mode, random state, warnings, logs."""
 
 import logging
 import os
@@ -8,16 +8,15 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
-LOGGER = logging.getLogger("pytorch_lightning")  # it announces accelerators and advertises
+LOGGER = logging.getLogger("pytorch_lightning")  # silenced: it prints accelerators and advertisements
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # Lightning sets it with deterministic=True
 
 
 @contextmanager
 def process_for_runs(threads: int | None) -> Iterator[None]:
-    """The process as runs need it; whatever happens inside, it is left as it was found.
+    """Set up the process for runs; afterwards its state is restored, whatever happens inside.
 
-    Deterministic mode would also fill fresh memory, in case somebody reads it unset; nothing here does, and it takes
-    long.
+    Deterministic mode would also fill uninitialised memory; nothing here reads it, and filling it is slow.
     """
     deterministic, warn_only = (
         torch.are_deterministic_algorithms_enabled(),
@@ -49,7 +48,7 @@ def process_for_runs(threads: int | None) -> Iterator[None]:
 
 
 def _random_state() -> AbstractContextManager[None]:
-    """Of the CPU, and of the accelerator if it is in use already: to ask for its state would start it."""
+    """Restore the random state of the CPU, and of an accelerator in use: asking an idle one would start it."""
     if torch.backends.mps.is_available():
         return torch.random.fork_rng([0], device_type="mps")
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []

@@ -1,4 +1,4 @@
-"""What a run leaves on disk, as it goes: the truth about it, whether or not a tracking server can be reached.
+"""Write a run's files while it trains: they are the truth about it, whether or not a tracking server can be reached.
 
 run.json       what it is: name, settings, tags, parameters, data set, engine, numerics
 history.jsonl  one line per epoch
@@ -58,7 +58,7 @@ class Record:
         return finished_result(self.folder)
 
     def forget(self) -> None:
-        """As if it had never run; what MLflow has of it gives way to the new run when that has ended."""
+        """Remove all files of the run; its run in MLflow is replaced when the new one has ended."""
         for path in self.folder.glob("*.*"):
             if not path.name.endswith("lock"):
                 path.unlink(missing_ok=True)
@@ -99,13 +99,13 @@ class Record:
         write_json(self.folder / RUN, self.run)
 
     def engine(self, engine: dict[str, str], numerics: list[Numerics]) -> None:
-        """Who takes the training steps, and the numerics that took part until now."""
+        """Record what takes the training steps, and the numerics so far."""
         self.run |= {"engine": engine, "numerics": numerics[-1], "mixed": numerics if len(numerics) > 1 else []}
         self.run["tags"] |= engine_tags(engine, numerics)
         write_json(self.folder / RUN, self.run)
 
     def epochs(self, history: list[dict[str, float]]) -> None:
-        """Append what is new; an epoch whose final metrics came later is written again, whole."""
+        """Append new epochs; an epoch whose final metrics came later is written again, whole."""
         begin = max(len(self.written) - 1, 0)
         lines = [history_line(entry) for entry in history[begin:]]
         with (self.folder / HISTORY).open("a") as file:
@@ -113,8 +113,8 @@ class Record:
         self.written[begin:] = lines
 
     def finish(self, training: Training, result: Result) -> dict[str, Any]:
-        """Write the artifacts, then the result; the checkpoint has served."""
-        write_json(self.folder / RUN, self.run)  # anew, like the history: whatever has happened to the file since
+        """Write the artifacts, then the result, and remove the checkpoint."""
+        write_json(self.folder / RUN, self.run)  # again, like the history, in case the file was damaged since
         files = {
             RUN: file_digest(self.folder / RUN),
             HISTORY: self._history(result),
@@ -140,20 +140,20 @@ class Record:
         return document
 
     def end(self, status: str, message: str, traceback: str = "") -> None:
-        """The run ended before its time."""
+        """Record that the run ended early."""
         if traceback:
             (self.folder / "error.txt").write_text(mask(traceback))
         write_json(self.folder / RESULT, {"status": status, "error": message, "ended": time.time()})
 
     def _history(self, result: Result) -> str:
-        """Write all epochs anew, each once; returns the digest of the file."""
+        """Write all epochs again, each once; returns the digest of the file."""
         content = "".join(map(history_line, result.history)).encode()
         with whole_file(self.folder / HISTORY) as file:
             file.write(content)
         return hashlib.sha256(content).hexdigest()
 
     def _predictions(self, training: Training, result: Result) -> str:
-        """Returns the digest of the file."""
+        """Write the predictions; returns the digest of the file."""
         store, data = training.store, training.data
         parts = []
         for split, predictions in result.outputs.items():
@@ -172,7 +172,7 @@ def summary(result: Result) -> dict[str, Any]:
 
 
 def engine_tags(engine: dict[str, str], numerics: list[Numerics]) -> dict[str, str]:
-    """As tracking stores them: `numerics` is a list, of several if the run is mixed."""
+    """The tags that tracking stores: `numerics` is a list, with several entries if the run is mixed."""
     return {"engine": engine["name"], "engine.reason": engine["reason"], "numerics": json.dumps(numerics)}
 
 

@@ -10,7 +10,7 @@ from permlab.platform.errors import StopNow
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], int]]:
-    """Yields a function that tells which signal came, 0 if none."""
+    """Yields a function that returns the signal that came, 0 if none."""
     received = 0
 
     def handler(number: int, frame: FrameType | None) -> None:

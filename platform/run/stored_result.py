@@ -1,4 +1,4 @@
-"""The result of a cell as it lies on disk: read back, and checked together with the files that it vouches for."""
+"""Read the stored result of a cell, and check it together with the files whose digests it holds."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -12,12 +12,12 @@ from permlab.platform.files.json_files import load_json
 
 FILE_NAME = "result.json"
 WEIGHTS, PREDICTIONS = "weights.pt", "predictions.parquet"
-REMOVABLE = (WEIGHTS, PREDICTIONS)  # to save space, as tuning does with those of its trials
+REMOVABLE = (WEIGHTS, PREDICTIONS)  # may be removed to save space, as tuning does for its trials
 FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 
 
 class _Ended(BaseModel):
-    """What every result says, that of a tuning's trial too."""
+    """Fields of every result, also of a tuning's trial."""
 
     model_config = ConfigDict(strict=True)
 
@@ -26,7 +26,7 @@ class _Ended(BaseModel):
 
 
 class _Finished(_Ended):
-    """What others read from the result of a finished cell."""
+    """Fields that the rest of the code reads from the result of a finished cell."""
 
     dataset: str
     method: str
@@ -40,7 +40,7 @@ class _Finished(_Ended):
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
-    """The document of result.json, None while the run has not ended; DamagedFile if it is not what was written."""
+    """The document of result.json, None while the run has not ended; DamagedFile if it changed since it was written."""
     document = load_json(folder / FILE_NAME)
     if document is not None:
         _check(document, _Ended, folder / FILE_NAME)
@@ -48,7 +48,7 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 
 def read_finished(folder: Path) -> dict[str, Any] | None:
-    """The result of a finished cell, None if it is not finished; DamagedFile as above. Its files are not looked at."""
+    """The result of a finished cell, None if it is not finished; DamagedFile as above. Does not check its files."""
     result = read_result(folder)
     if result is None or result["status"] != FINISHED:
         return None
@@ -65,7 +65,7 @@ def _check(document: dict[str, Any], fields: type[BaseModel], path: Path) -> Non
 
 
 def check_files(folder: Path, result: dict[str, Any]) -> None:
-    """Compare what the run left with the digests in its result; DamagedFile names the first that differs.
+    """Compare the run's files with the digests in its result; DamagedFile names the first that differs.
 
     Results of older versions have no digests.
     """
@@ -82,7 +82,7 @@ def check_files(folder: Path, result: dict[str, Any]) -> None:
 
 
 def finished_result(folder: Path) -> dict[str, Any] | None:
-    """The result if the cell is done and all that it left is whole; damage is said in one line: it is run again."""
+    """The result if the cell is done and its files are whole; None, with a note, if they are damaged."""
     try:
         result = read_finished(folder)
         if result:
@@ -94,7 +94,7 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
 
 
 def outcome(result: dict[str, Any]) -> dict[str, float | None]:
-    """What is known of a run at its end only: cost, sizes of the splits, certificate."""
+    """Facts that are known only at the end of a run: cost, sizes of the splits, certificate."""
     facts = {f"cost/{name}": result.get(name) for name in ("seconds", "parameters")}
     for group in ("graphs", "certificate"):
         facts |= {f"{group}/{name}": value for name, value in result.get(group, {}).items()}

@@ -1,4 +1,4 @@
-"""Train one cell while a person watches, and a courier delivers it to MLflow."""
+"""Train one cell with a progress bar, while a courier delivers it to MLflow."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from permlab.platform.tracking.courier import Courier
 
 
 def train(settings: RunSettings, fresh: bool = False, callbacks: Iterable[Any] = ()) -> dict[str, Any]:
-    """Run the cell, or give its stored result: the document of result.json. Lightning calls the callbacks too."""
+    """Run the cell, or read its stored result; returns the document of result.json. Callbacks are Lightning's."""
     from permlab.platform.display.epoch_bar import EpochBar
     from permlab.platform.run.cell import run_cell
 

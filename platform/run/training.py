@@ -1,4 +1,4 @@
-"""One cell: settings → fit → result. Plain Python and Lightning; a debugger steps into it."""
+"""One cell: settings → fit → result. Plain Python and Lightning; a debugger can step through it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,13 +30,14 @@ from permlab.tasks.objectives import OBJECTIVES
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
-_WEIGHTS, _READOUT = 1, 2  # what a seed is drawn for, as entropy
-PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}  # Lightning's names; the mixed ones are the same
+_WEIGHTS, _READOUT = 1, 2  # entropy: one number per use of the seed
+# Lightning's names; those of mixed precision are the same as ours
+PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}
 
 
 @dataclass
 class Result:
-    """What a finished cell leaves."""
+    """The outcome of a finished cell."""
 
     dataset: str
     method: str
@@ -46,9 +47,9 @@ class Result:
     key: str
     seconds: float
     metrics: dict[str, dict[str, float]]
-    engine: dict[str, str] = field(default_factory=dict)  # name, and the reason why it is not the fast one
-    numerics: list[Numerics] = field(default_factory=list)  # all that took part: several after a mixed resume
-    best_epoch: int | None = None  # whose weights these are, where `train.patience` is set
+    engine: dict[str, str] = field(default_factory=dict)  # name, and why it is not the fast one
+    numerics: list[Numerics] = field(default_factory=list)  # several if the run was resumed under others
+    best_epoch: int | None = None  # the epoch of these weights, if `train.patience` is set
     parameters: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Training:
         for part in settings.splits:
             if not len(getattr(split, part.removesuffix("_perm"))):
                 raise ConfigError(f"the {part} part is empty; set data.{part} to at least 1")
-        store.graph_id, store.y  # noqa: B018  map them now: a cache removed while training must not matter
+        store.graph_id, store.y  # noqa: B018  map them now, so that the cache may be removed while training
         data = GraphData(
             store,
             split,
@@ -93,7 +94,7 @@ class Training:
 
     @property
     def folder(self) -> Path:
-        """Where the run keeps its checkpoint and what it leaves."""
+        """Where the run keeps its checkpoint and its files."""
         return cell_folder(self.settings, self.key)
 
     def run(
@@ -104,9 +105,9 @@ class Training:
         on_epoch: OnEpoch = lambda history: None,
         stop_signal: Callable[[], int] = lambda: 0,
     ) -> Result:
-        """Fit from the last checkpoint (or the start) to the end and evaluate; the process is left as it was found.
+        """Fit from the last checkpoint (or the start) to the end and evaluate; restores the state of the process.
 
-        `on_start` gets engine and numerics, `on_epoch` the history after every epoch; `stop_signal` is asked between
+        `on_start` gets engine and numerics, `on_epoch` the history after every epoch; `stop_signal` is called between
         steps and ends the run with a checkpoint when it is not 0.
         """
         with process_for_runs(self.settings.threads):
@@ -127,7 +128,7 @@ class Training:
         trainer = make_trainer(settings, [keeper, *callbacks], profiler)
         engine = choose_engine(settings, self.task, data, trainer.callbacks)  # type: ignore[attr-defined]
         try:
-            if state.model:  # after the choice, which is then the same at every start
+            if state.model:  # after the choice, so that weights cannot change it
                 self.task.model.load_state_dict(state.model)
             _take_part(state, numerics_now(engine.name, settings.accelerator), settings.name)
             on_start(engine.facts, state.numerics)
@@ -156,12 +157,12 @@ class Training:
         )
 
     def _fit(self, trainer: pl.Trainer, task: GraphTask, keeper: Keeper) -> None:
-        """Train what is left to train, and evaluate the weights that the run ends with."""
+        """Train the remaining epochs, and evaluate the final weights."""
         state = keeper.state
         if not keeper.over:
             resume(trainer, self.data, state)
             trainer.fit(task, datamodule=self.data)
-        if not task.outputs:  # the last epoch was not one of those that are evaluated, or the run ended before this
+        if not task.outputs:  # the last epoch was not evaluated, or the run was killed before this
             self._evaluate(trainer, task, state.epoch)
             keeper.check(task, state.epoch)
             keeper.evaluated(task)
@@ -171,13 +172,13 @@ class Training:
             self._evaluate(trainer, task, state.best_epoch)
 
     def _evaluate(self, trainer: pl.Trainer, task: GraphTask, epoch: int) -> None:
-        """Measure the weights as they are, with the permutations of the end of this epoch."""
+        """Evaluate the current weights, with the permutations of the end of this epoch."""
         self.data.last_epoch = epoch - 1
         trainer.validate(task, datamodule=self.data, verbose=False)
 
 
 def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> GraphModel:
-    """Γ, φ, ζ with weights drawn from the seed, whatever the global random state is."""
+    """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
     model = settings.model
     if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
         raise ConfigError(
@@ -197,7 +198,7 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
 
 
 def recipe_of(settings: RunSettings) -> Recipe:
-    """How the weights are moved. The holdout has no say in it."""
+    """How the weights are trained. It never uses the holdout."""
     train, validated = settings.train, bool(settings.data.validation)
     return Recipe(
         train.optimizer,
@@ -212,14 +213,14 @@ def recipe_of(settings: RunSettings) -> Recipe:
 
 
 def resume(trainer: pl.Trainer, data: GraphData, state: RunState) -> None:
-    """Let Lightning count from where the run stands: epochs, batches of this epoch, optimiser steps."""
+    """Set Lightning's counters to the state of the run: epochs, batches of this epoch, optimiser steps."""
     data.resume_at, data.last_epoch = (state.epoch, state.batch), None
     loader: Any = data.train_dataloader()
     set_counters(trainer, state.epoch, loader.left_out, state.epoch * data.train_steps + state.batch)
 
 
 def _take_part(state: RunState, numerics: Numerics, name: str) -> None:
-    """Note the numerics of this process; a run that has had others is mixed, and says so."""
+    """Record the numerics of this process; a run with several is mixed, and a note says so."""
     if state.numerics and (changed := differences(state.numerics[-1], numerics)):
         same_code = state.numerics[-1].get("code") == numerics["code"]
         outcome = "its numbers will be right, but not to the last bit" if same_code else "part of it is by other code"
@@ -233,8 +234,8 @@ def make_trainer(
     train, device = settings.train, device_of(settings.accelerator)
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(settings.accelerator, True):
-        found = ", ".join(["auto", "cpu", *(name for name, there in available.items() if there)])
-        raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {found}")
+        choices = ", ".join(["auto", "cpu", *(name for name, usable in available.items() if usable)])
+        raise ConfigError(f"accelerator={settings.accelerator} is not on this machine; choose from {choices}")
     if train.precision == "16-mixed" and device == "cpu":
         raise ConfigError("train.precision=16-mixed needs a GPU; choose 32, 64 or bf16-mixed")
     return SignalProofTrainer(
