@@ -1,4 +1,4 @@
-"""What a worker of a sweep calls. Torch and Lightning are imported there, once, and stay for its later cells."""
+"""Run one cell in a worker of a sweep. The worker imports torch and Lightning once, for all its cells."""
 
 from typing import Any
 

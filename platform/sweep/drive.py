@@ -1,4 +1,4 @@
-"""Runs a sweep from its settings to its results: plan, tune first if asked to, run, write down."""
+"""Run a sweep from its settings to its results: plan, tune first if asked to, run, write the results."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from permlab.platform.tuning.choice import Choice, Kind, baseline_name, check_ch
 
 @dataclass
 class Driven:
-    """A sweep that was run: its cells in the order of the grid, where it lies, and how it ended."""
+    """A sweep that was run: its cells in the order of the grid, its folder, and how it ended."""
 
     name: str
     cells: list[Cell]
@@ -33,7 +33,7 @@ class Driven:
 
 
 def run_sweeps(settings: SweepSettings, address: str | None) -> Iterator[Driven]:
-    """The sweep. With `tune` every (dataset, method, d) is tuned first; the default settings follow, to compare."""
+    """Run the sweep. With `tune`, tune every (dataset, method, d) first, then compare with the defaults."""
     if settings.tune is None:
         yield run_sweep(settings, address)
         return
@@ -50,7 +50,7 @@ def run_sweeps(settings: SweepSettings, address: str | None) -> Iterator[Driven]
 
 
 def plan_of(settings: SweepSettings) -> tuple[list[Cell], dict[Kind, Choice]]:
-    """The cells, the longest first, and the tuned settings that they run with."""
+    """The cells, the longest first, and their tuned settings."""
     for dataset in settings.dataset:
         build_if_missing(dataset)
     choices = tuned_choices(settings)
@@ -61,7 +61,7 @@ def plan_of(settings: SweepSettings) -> tuple[list[Cell], dict[Kind, Choice]]:
 
 
 def run_sweep(settings: SweepSettings, address: str | None, runner: Any = run_cell_in_worker) -> Driven:
-    """Run what is left of the sweep's cells; `runner` runs one."""
+    """Run the unfinished cells of the sweep; `runner` runs one."""
     plan, choices = plan_of(settings)
     if others := [how for cell in plan if cell.result and (how := other_code(cell.result))]:
         note(f"{len(others)} of the finished cells were {others[0]}; `permlab train … --fresh` runs one again")
@@ -87,12 +87,12 @@ def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
     """What the named tunings chose for the cells of this grid; each (dataset, method, d) must have been tuned."""
     if not settings.tuned:
         return {}
-    found = read_choices(settings.tuned, Path(settings.runs))
+    available = read_choices(settings.tuned, Path(settings.runs))
     chosen: dict[Kind, Choice] = {}
     for cell in settings.model_copy(update={"seed": settings.seed[:1]}).cells():
-        choice = found.get((cell.dataset, cell.method, cell.d))
+        choice = available.get((cell.dataset, cell.method, cell.d))
         if choice is None:
-            known = ", ".join(choice.study for choice in found.values())
+            known = ", ".join(choice.study for choice in available.values())
             raise ConfigError(f"nothing was tuned for {cell.dataset} {cell.method} d={cell.d}; tuned: {known}")
         group = open_array(folder_of(parse_name(cell.dataset)), "group", cell.dataset)
         check_choice(choice, cell, manifest_of(cell.dataset), group)
@@ -101,7 +101,7 @@ def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
 
 
 def _execute(settings: SweepSettings, plan: list[Cell], runner: Any, folder: Path, address: str | None) -> Ended:
-    """Run what is left of the plan."""
+    """Run the unfinished cells of the plan."""
     from permlab.platform.display.live_view import SweepView, clock
     from permlab.platform.run.signals import stop_on_signal
     from permlab.platform.sweep.estimate import TimeLeft
@@ -113,7 +113,7 @@ def _execute(settings: SweepSettings, plan: list[Cell], runner: Any, folder: Pat
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
     courier = Courier(folder, settings.track)
     if not joins:
-        courier.send()  # it gets ready while Ray does
+        courier.send()  # it starts while Ray does
     with cluster(address) as nodes:
         if settings.track and joins:
             refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
@@ -132,7 +132,7 @@ def _execute(settings: SweepSettings, plan: list[Cell], runner: Any, folder: Pat
 
             progress = run_cells(settings, todo, runner, show, stop_signal)
             stopped = stop_signal()
-        # Before Ray is shut down: the courier delivers the end meanwhile
+        # Before Ray shuts down, so that the courier delivers the end meanwhile
         _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
     courier.wait(seconds=600)
     if stopped:

@@ -1,4 +1,4 @@
-"""How long the rest of a sweep will take, from the cells that are done."""
+"""Estimate how long the rest of a sweep takes, from the cells that are done."""
 
 import time
 from collections import defaultdict
@@ -7,14 +7,14 @@ from statistics import fmean, median
 
 from permlab.platform.sweep.plan import OVERHEAD, Cell
 
-EVERY = 1.0  # seconds between two looks at all cells
+EVERY = 1.0  # seconds between two estimates
 
 
 class TimeLeft:
-    """Seconds until `room` workers have done the rest of the cells; None as long as not one is done.
+    """Seconds until `room` workers have done the rest of the cells; None until the first one is done.
 
-    A cell is expected to take as long as those of its kind (dataset, method, d) that are done; one of another kind, as
-    long as the plan said, times how wrong the plan was about those that are done.
+    A cell is expected to take the mean time of the finished cells of its kind (dataset, method, d); without any, the
+    planned time, times the median ratio of actual to planned time.
     """
 
     def __init__(self, cells: list[Cell], room: int) -> None:
@@ -22,14 +22,14 @@ class TimeLeft:
         self.looked, self.left = 0.0, -1.0
 
     def seconds(self, started: dict[str, float], lost: Collection[str] = ()) -> float | None:
-        """`started`: by key, when the cells that are running began, by `time.monotonic`; `lost`: those that failed."""
+        """`started`: by key, the `time.monotonic` at which running cells began; `lost`: keys of failed cells."""
         now = time.monotonic()
         if now - self.looked > EVERY or self.left < 0:
             self.looked, self.left = now, self._look(started, lost, now)
         return self.left if self.left >= 0 else None
 
     def _look(self, started: dict[str, float], lost: Collection[str], now: float) -> float:
-        """−1 if nothing is known yet."""
+        """The estimate, −1 if no cell is done yet."""
         taken, wrong = defaultdict(list), []
         for cell in self.cells:
             if cell.result is not None:
@@ -38,7 +38,7 @@ class TimeLeft:
                 wrong.append(seconds / cell.seconds if cell.seconds else 1.0)
         if not wrong:
             return -1.0
-        factor, known = median(wrong), {kind: fmean(each) for kind, each in taken.items()}
+        factor, known = median(wrong), {kind: fmean(times) for kind, times in taken.items()}
         rest = []
         for cell in self.cells:
             if cell.result is None and cell.key not in lost:

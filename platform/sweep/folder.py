@@ -1,4 +1,4 @@
-"""The folder of a sweep or a tuning: what it is (sweep.yaml, sweep.json) and what it has to do (plan.json)."""
+"""The folder of a sweep or a tuning: its settings (sweep.yaml, sweep.json) and its plan (plan.json)."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ def open_folder(folder: Path, settings: SweepSettings, plan: list[Cell]) -> None
     write_json(folder / "plan.json", {"cells": [cell.row for cell in plan]})
     before = read_json(folder / "sweep.json") or {}
     params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
-    # MLflow's parameters never change: other ones need another parent run, told by its start
+    # MLflow's parameters cannot change: other ones need a new parent run, identified by its start
     started = before["started"] if before.get("params") == params else time.time()
     write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
 

@@ -1,4 +1,4 @@
-"""What a sweep has to do: its cells, which of them are done, and what the rest will cost."""
+"""The plan of a sweep: its cells, which of them are done, and what the rest will cost."""
 
 import math
 from collections import defaultdict
@@ -15,7 +15,7 @@ from permlab.platform.errors import DamagedFile
 from permlab.platform.run.stored_result import finished_result, read_finished
 from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
 
-# Microseconds a node and epoch of training, fixed and times d, measured on one core; a first guess until cells are
+# Microseconds per node and epoch of training, fixed and times d, measured on one core; a first guess until cells are
 # timed. An evaluation, in double precision, takes as long as EVALUATION epochs.
 COST = {
     "sum": (0.56, 0.001),
@@ -27,7 +27,7 @@ COST = {
     "ordering": (0.82, 0.031),
 }
 EVALUATION = 3
-OVERHEAD = 0.5  # seconds of a cell beside its training and evaluation
+OVERHEAD = 0.5  # seconds per cell besides training and evaluation
 OTHER_COST = (3.0, 0.2)
 
 
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def row(self) -> dict[str, Any]:
-        """What plan.json says of it."""
+        """Its entry in plan.json."""
         names = ("dataset", "method", "d", "seed")
         facts = {name: getattr(self.settings, name) for name in names}
         tags = {"tags": self.tags} if self.tags else {}
@@ -62,7 +62,7 @@ def manifest_of(dataset: str) -> Manifest:
 
 
 def make_plan(cells: list[RunSettings]) -> list[Cell]:
-    """All cells, the longest first; their data sets are built."""
+    """All cells, the longest first; their data sets must be built."""
     manifests = {dataset: manifest_of(dataset) for dataset in {cell.dataset for cell in cells}}
     timed = measured_costs(Path(cells[0].runs))
     plan = []
@@ -75,14 +75,14 @@ def make_plan(cells: list[RunSettings]) -> list[Cell]:
 
 
 def measured_costs(runs: Path) -> dict[tuple[str, str, int], float]:
-    """Seconds an epoch by (dataset, method, d): the median over the finished cells in the runs folder."""
-    found = defaultdict(list)
+    """Seconds per epoch by (dataset, method, d): the median over the finished cells in the runs folder."""
+    timed = defaultdict(list)
     for folder in runs.glob("cells/*"):
         with suppress(DamagedFile):
             result = read_finished(folder)
             if result and result["epochs"]:
-                found[result["dataset"], result["method"], result["d"]].append(result["seconds"] / result["epochs"])
-    return {kind: median(seconds) for kind, seconds in found.items()}
+                timed[result["dataset"], result["method"], result["d"]].append(result["seconds"] / result["epochs"])
+    return {kind: median(seconds) for kind, seconds in timed.items()}
 
 
 def expected_seconds(settings: RunSettings, manifest: Manifest, timed: dict[tuple[str, str, int], float]) -> float:

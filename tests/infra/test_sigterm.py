@@ -57,7 +57,7 @@ def test_the_next_job_goes_on_where_sigterm_found_this_one(one_ray, wait_for, tm
     job.send_signal(signal.SIGTERM)
     try:
         _, err = job.communicate(timeout=NOTICE)
-        assert job.returncode == 128 + signal.SIGTERM and "the same command goes on" in err, err
+        assert job.returncode == 128 + signal.SIGTERM and "the same command resumes" in err, err
     except subprocess.TimeoutExpired:
         pass
     finally:

@@ -178,7 +178,7 @@ def test_stopped_killed_and_started_again_on_this_machine(tmp_path: Path) -> Non
     wait_for(lambda: epochs_seen(tmp_path) > 10, process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "the same command goes on" in err, err
+    assert process.returncode == 130 and "the same command resumes" in err, err
     assert list(tmp_path.glob("runs/cells/*/checkpoint.pt"))
     assert "RUNNING" not in statuses(tmp_path)
     process = start(tmp_path, *command)

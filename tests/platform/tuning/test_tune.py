@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_nothing_running(folder: Path) -> None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=200)
-    assert process.returncode == 130 and "the same command goes on" in err
+    assert process.returncode == 130 and "the same command resumes" in err
     states = {row[1] for rows in trials(folder, "stopped").values() for row in rows}
     assert states == {"WAITING"}
     assert list(folder.glob("runs/tunings/stopped/cells/*/checkpoint.pt"))
