@@ -1,4 +1,4 @@
-"""Compares what has ended in a runs folder with what MLflow holds, and delivers what it lacks."""
+"""Compare the ended runs of a runs folder with MLflow, and deliver what it lacks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +15,11 @@ from permlab.platform.tracking.sweep_delivery import SweepDelivery, TuningDelive
 
 @dataclass
 class Delivered:
-    """What came of delivering a runs folder."""
+    """The outcome of delivering a runs folder."""
 
     names: list[str] = field(default_factory=list)  # of what the store did not have: keys of cells, names of sweeps
-    damaged: dict[Path, DamagedFile] = field(default_factory=dict)  # left out: to be run again
-    busy: list[str] = field(default_factory=list)  # left to the courier that is at it
+    damaged: dict[Path, DamagedFile] = field(default_factory=dict)  # left out: must be run again
+    busy: list[str] = field(default_factory=list)  # left to the courier that is delivering it
 
 
 class Backlog:

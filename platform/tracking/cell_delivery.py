@@ -1,7 +1,7 @@
 """Delivers a run to MLflow: itself, its epochs as they come, and its end.
 
-How far a run under way has come stands in `delivered-*.json` beside it, one file per store and experiment, until the
-run is finished.
+`delivered-*.json` beside a run records how much of it was delivered, one file per store and experiment, until the run
+is finished.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class CellDelivery(Delivery):
         self.sending: dict[str, float] = noted["sending"]  # times of epochs that may be there already
 
     def advance(self, dead: bool = False) -> str | None:
-        """Deliver all that is new; returns how the run ended, None if it has not. `dead`: its process is."""
+        """Deliver what is new; returns how the run ended, None if it has not. `dead`: its process has died."""
         result = read_result(self.folder)
         if result and self._is_delivered(result):
             return str(result["status"])
@@ -122,8 +122,8 @@ class CellDelivery(Delivery):
     def _points(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> list[Point]:
         """The epochs that are new.
 
-        What is sent again must not count twice, so it has to have the same time: that of a run under way is noted
-        beforehand, and what is seen only after the run has ended has the time of its end.
+        A point that is sent again must not count twice, so it must have the same time: for a run under way the time is
+        noted before sending, and points seen only after the run has ended get the time of its end.
         """
         entries = [entry for entry in history if entry["epoch"] > self.epoch]
         moment = result["ended"] if result else time.time()

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from permlab.platform.display.console import note
 
-SOON = 15.0  # seconds without progress of a courier that comes behind everything else on this machine
+SOON = 15.0  # seconds without progress before a low-priority courier is replaced
 LOCK = ".delivery.lock"  # in the folder of a run or a sweep: held by the courier that delivers it
 HOLDER = ".delivery.pid"  # who delivers the folder; touched whenever something has been delivered
 LONGEST = 200  # characters of a reason
@@ -35,10 +35,10 @@ class Courier:
             self.process = self._start()
 
     def wait(self, seconds: float) -> None:
-        """Until all is delivered, or nothing has been for so long; say so if it is not.
+        """Wait until all is delivered, or for `seconds` without progress; a note says if it is not.
 
-        While we trained it had to stand back. Where others keep all cores busy it would do so for minutes: if it makes
-        no progress soon, one like all other processes goes on from where it is.
+        During training the courier has low priority. On a busy machine it would then wait for minutes, so if it makes
+        no progress soon, a courier of normal priority continues its work.
         """
         if self.process is None:
             return
@@ -63,7 +63,7 @@ class Courier:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _end(self, seconds: float) -> str | None:
-        """What it said if it failed, empty if it did not; None if it was killed, or made no progress for so long."""
+        """Its message if it failed, empty if not; None if it was killed, or made no progress for `seconds`."""
         assert self.process is not None
         seen, deadline = self._progress(), time.monotonic() + seconds
         while True:
@@ -98,7 +98,7 @@ def not_yet(reason: str) -> str:
 
 @contextmanager
 def one_courier(folder: Path, wanted: bool, seconds: float = 600) -> Iterator[Courier]:
-    """Where several processes fill one folder, one of them sends the courier; it is waited for in the end."""
+    """If several processes fill one folder, one of them sends the courier, and waits for it in the end."""
     lock = FileLock(folder / ".courier.lock")
     try:
         lock.acquire(timeout=0)

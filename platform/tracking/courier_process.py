@@ -2,8 +2,8 @@
 
     python -m permlab.platform.tracking.courier_process FOLDER PID [now]
 
-From a process of its own: no server, slow or dead, can hold the training up, and an SQLite store has one writer. It
-stands back behind the training, unless `now` says that this is over.
+It is a separate process, so that a slow or dead server cannot delay the training, and an SQLite store has one writer.
+It has a lower priority than the training, unless `now` says that this is over.
 """
 
 import os
@@ -47,7 +47,7 @@ def follow(folder: Path, parent: int, now: bool = False) -> None:
         holder.write_text(str(os.getpid()))
         _follow(folder, parent, holder)
         for left in (holder, folder / LOCK):
-            left.unlink(missing_ok=True)  # while it is held: whoever waits for it looks again
+            left.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
 
 
 def _end(holder: Path) -> None:
@@ -94,7 +94,7 @@ def _follow(folder: Path, parent: int, holder: Path) -> None:
             if orphaned or over:
                 raise
         except Exception:  # MLflow raises its own, requests' and SQLAlchemy's
-            delivery = None  # the store may come back without what it had
+            delivery = None  # the store may return without its data
             if orphaned or over:
                 if not answered or patience <= 0:
                     raise

@@ -1,6 +1,6 @@
-"""Delivers to MLflow what lies on disk. All is delivered when the store holds it, not before.
+"""Deliver files on disk to MLflow. A file counts as delivered only when the store holds it.
 
-A run in the store carries a fingerprint of what was delivered, as a tag: it is compared with what lies on disk.
+A run in the store has a tag with a fingerprint of what was delivered, which is compared with the files on disk.
 """
 
 import os
@@ -19,10 +19,10 @@ RUNNING = "RUNNING"
 
 
 class Delivery:
-    """One folder's way to its run in an experiment; subclasses say what of it is delivered.
+    """Delivers one folder to its run in an experiment; subclasses say what is delivered.
 
-    A run of the same cell or sweep that is not ours, because its folder was removed or it was trained afresh, gives way
-    to ours when that has ended: MLflow keeps it among its deleted runs.
+    An older run of the same cell or sweep, whose folder was removed or which was trained afresh, is deleted when ours
+    has ended: MLflow keeps it among its deleted runs.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, tags: dict[str, str], started: float) -> None:
@@ -44,14 +44,14 @@ class Delivery:
         return self.stored.run_id
 
     def find(self, fingerprint: str | None, run_id: str | None = None) -> None:
-        """Our run in the store, if it is there: the one that was noted, has our start, or what was delivered of us."""
+        """Find our run in the store: by its noted id, its start, or the fingerprint of what was delivered."""
         for run in self.namesakes:
             if run.run_id == run_id or run.started == self.started or (run.delivered and run.delivered == fingerprint):
                 self.stored = run
                 return
 
     def is_delivered(self, status: str, fingerprint: str) -> bool:
-        """The store has all of it, once: the status is what it is told last."""
+        """Does the store have all of it, exactly once? The status is sent last."""
         ours = self.stored and (self.stored.status, self.stored.delivered) == (status, fingerprint)
         return bool(ours) and len(self.namesakes) == 1
 
@@ -66,7 +66,7 @@ class Delivery:
         self.namesakes.append(self.stored)
 
     def log(self, params: dict[str, str], tags: dict[str, str], metrics: Sequence[Any] = ()) -> None:
-        """In as few calls as MLflow allows; tags with which the run was created are not set again."""
+        """Log in as few calls as MLflow allows; tags from the run's creation are not set again."""
         from mlflow.entities import Param, RunTag
 
         new = dict(tags.items() - self.created_with.items())
@@ -81,7 +81,7 @@ class Delivery:
             rest = {}
 
     def reopen(self) -> None:
-        """What had ended is running again: why it failed is no longer true of it."""
+        """Mark an ended run as running again, and remove its old error."""
         assert self.stored
         if self.stored.error:
             self.client.delete_tag(self.run_id, ERROR)
@@ -89,13 +89,13 @@ class Delivery:
         self.changed(status=RUNNING, delivered="", error=False)
 
     def abandon(self) -> None:
-        """Its process died: what was under way is not running any more."""
+        """Mark a run whose process died as killed."""
         if self.stored and self.stored.status == RUNNING:
             self.client.set_terminated(self.run_id, KILLED)
             self.changed(status=KILLED)
 
     def finish(self, status: str, ended: float, fingerprint: str) -> None:
-        """The end, after all else was delivered: now the run takes the place of earlier ones."""
+        """Set the final status, after all else was delivered, and delete earlier runs of the same cell or sweep."""
         self.client.set_terminated(self.run_id, status, milliseconds(ended))
         for other in [run for run in self.namesakes if run.run_id != self.run_id]:
             self.client.delete_run(other.run_id)
@@ -104,7 +104,7 @@ class Delivery:
         self.experiment.delivered.append(self.folder.name)
 
     def log_files(self, files: Iterable[str], texts: dict[str, str] | None = None) -> None:
-        """Artifacts in one call: files of the folder, as far as they are there, and texts by their name."""
+        """Log artifacts in one call: those files that exist in the folder, and texts by their name."""
         bundle = self.folder / ".bundle"
         shutil.rmtree(bundle, ignore_errors=True)
         bundle.mkdir()

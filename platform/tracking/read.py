@@ -1,4 +1,4 @@
-"""Reads a sweep back from MLflow, for reports; and gives it one to keep. `store.py` opens it."""
+"""Read a sweep back from MLflow, for reports, and store the report there. `store.py` opens the store."""
 
 import tempfile
 from collections.abc import Iterable
@@ -27,8 +27,8 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     with store_errors(uri):
         client = connect(runs)
         experiment = client.get_experiment_by_name(name)
-        found = list(search_runs(client, experiment.experiment_id)) if experiment else []
-        parents = _parents(found)
+        stored = list(search_runs(client, experiment.experiment_id)) if experiment else []
+        parents = _parents(stored)
         if not parents:
             known = ", ".join(_sweeps(client)) or "there are none; has it been delivered? (permlab deliver)"
             raise ConfigError(f"there is no sweep {name!r} in {uri}; choose from: {known}")
@@ -36,7 +36,7 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
         with tempfile.TemporaryDirectory() as folder:
             on_disk = read_json(runs / "sweeps" / name / "plan.json") or {}  # the store's may be older
             plan = on_disk.get("cells") or _plan(client, parent.info.run_id, Path(folder))
-            cells = _cells(plan, found)
+            cells = _cells(plan, stored)
             histories = _histories(client, parent.info.run_id, cells, Path(folder))
             chosen = _chosen(client, parent.info.run_id, Path(folder))
             studies = _studies(client, chosen, Path(folder))
@@ -97,13 +97,13 @@ def _plan(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
     return cells
 
 
-def _cells(plan: list[dict[str, Any]], found: list[Any]) -> pd.DataFrame:
+def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
     """One row per planned cell; of several runs of one cell the finished one counts, else the latest.
 
     Runs of versions before 7 have no numerics.
     """
     runs: dict[str, Any] = {}
-    for run in sorted(found, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
+    for run in sorted(stored, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
         runs[run.data.tags.get("permlab.key", "")] = run
     rows = []
     for cell in plan:
@@ -150,12 +150,12 @@ def _chosen(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
 
 def _studies(client: Any, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     """The studies that the settings were chosen from, of those tunings that this store has."""
-    found: dict[str, dict[str, Any]] = {}
+    studies: dict[str, dict[str, Any]] = {}
     for tuning in {choice["study"].split("/")[0] for choice in chosen}:
         experiment = client.get_experiment_by_name(tuning)
         query = f"tags.`permlab.tuning` = '{tuning}' AND tags.`mlflow.runName` = '{tuning} tuning'"
         for run in search_runs(client, experiment.experiment_id, query) if experiment else []:
             if any(item.path == STUDIES for item in client.list_artifacts(run.info.run_id)):
                 path = client.download_artifacts(run.info.run_id, STUDIES, str(folder))
-                found |= {study["study"]: study for study in (read_json(Path(path)) or {"studies": []})["studies"]}
-    return [found[choice["study"]] for choice in chosen if choice["study"] in found]
+                studies |= {study["study"]: study for study in (read_json(Path(path)) or {"studies": []})["studies"]}
+    return [studies[choice["study"]] for choice in chosen if choice["study"] in studies]

@@ -26,7 +26,7 @@ def check_store(uri: str) -> Finding:
     if uri.startswith("postgresql"):
         return _database(uri)
     mend = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"
-    return Finding("tracking", NOTE, f"{uri}: not looked into", mend)
+    return Finding("tracking", NOTE, f"{uri}: not checked", mend)
 
 
 def _sqlite(uri: str, path: Path) -> Finding:
@@ -78,10 +78,10 @@ def _server(uri: str) -> Finding:
         reason = getattr(error, "reason", error)
         return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "start it, or set MLFLOW_TRACKING_URI")
     ours = version("mlflow")
-    found = f"MLflow {theirs} at {address}, as {user or 'anybody'}"
+    server = f"MLflow {theirs} at {address}, as {user or 'anybody'}"
     if theirs.split(".")[:2] != ours.split(".")[:2]:
-        return Finding("tracking", NOTE, found, f"this machine has MLflow {ours}; use the same on both sides")
-    return Finding("tracking", OK, found)
+        return Finding("tracking", NOTE, server, f"this machine has MLflow {ours}; use the same on both sides")
+    return Finding("tracking", OK, server)
 
 
 def _opener(uri: str, user: str, password: str) -> OpenerDirector:

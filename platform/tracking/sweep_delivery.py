@@ -37,7 +37,7 @@ class SweepDelivery(Delivery):
         return self.folder.name
 
     def advance(self, dead: bool = False) -> None:
-        """Deliver all that is new of the sweep and of its cells. `dead`: its driver is."""
+        """Deliver what is new in the sweep and its cells. `dead`: its driver has died."""
         document = read_document(self.folder)
         status = document["status"] or (KILLED if dead else None)
         if self.stored is None:
@@ -56,7 +56,7 @@ class SweepDelivery(Delivery):
             self._finish(status, document.get("ended", time.time()))
 
     def _advance_cell(self, key: str, dead: bool) -> None:
-        """A cell whose files are damaged is to be run again: it is left out, and looked at again."""
+        """Deliver one cell; if its files are damaged, leave it out and check again later: it must be run again."""
         folder = self.cells_folder / key
         try:
             delivery = self.waiting[key]
