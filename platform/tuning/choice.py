@@ -70,19 +70,19 @@ def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
 
 def read_choices(words: Iterable[str], runs: Path) -> dict[Kind, Choice]:
     """`words` are tunings, single studies of them (TUNING/dataset/method/d10), or files."""
-    found: dict[Kind, Choice] = {}
+    choices: dict[Kind, Choice] = {}
     for word in words:
         for choice in _read(word, runs):
-            if choice.kind in found:
-                raise ConfigError(f"tuned={word}: {found[choice.kind].study} is for the same cells; give one of them")
-            found[choice.kind] = choice
-    return found
+            if choice.kind in choices:
+                raise ConfigError(f"tuned={word}: {choices[choice.kind].study} is for the same cells; give one of them")
+            choices[choice.kind] = choice
+    return choices
 
 
 def _read(word: str, runs: Path) -> list[Choice]:
     path = Path(word) if Path(word).is_file() else runs / "tunings" / folder_name(word.split("/")[0]) / FILE
     if not path.is_file():
-        known = sorted(found.parent.name for found in runs.glob(f"tunings/*/{FILE}"))
+        known = sorted(file.parent.name for file in runs.glob(f"tunings/*/{FILE}"))
         hint = "it has not finished; give its `permlab tune` again" if path.parent.is_dir() else "there is none"
         raise ConfigError(f"tuned={word}: {hint}; finished tunings in {runs}: {', '.join(known) or 'none'}")
     try:

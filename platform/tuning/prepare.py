@@ -1,4 +1,4 @@
-"""From settings to studies: one a (dataset, method, d), everything checked before the first trial."""
+"""From settings to studies: one per (dataset, method, d), everything checked before the first trial."""
 
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple
 def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> list[Tuned]:
     storage = open_storage(storage_url(settings, tune), lease)
     seeds = [derive_seed(tune.seed, _TRIALS, i) % 2**31 for i in range(tune.seeds)]
-    found = []
+    studies = []
     for name, (trial, space, metric) in check_tuning(settings, tune).items():
         manifest = manifest_of(trial.dataset)
         study = Study(
@@ -72,8 +72,8 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
             design=_design(trial, space, tune, metric, manifest),
         )
         dataset = {name: getattr(manifest, name) for name in ("name", "digest", "graphs", "holdout")}
-        found.append(Tuned(study, trial, seeds, metric, dataset))
-    return found
+        studies.append(Tuned(study, trial, seeds, metric, dataset))
+    return studies
 
 
 def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, manifest: Manifest) -> dict[str, Any]:

@@ -80,12 +80,12 @@ def open_storage(url: str, lease: Lease) -> optuna.storages.RDBStorage:
 
 @contextmanager
 def database_errors(url: str) -> Iterator[None]:
-    """A database that is lost on the way is one line."""
+    """Turn a lost database connection into an error of one line."""
     try:
         yield
     except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise RunError(f"the studies' database {mask(url)} was lost: {reason}; the same command goes on") from None
+        raise RunError(f"the studies' database {mask(url)} was lost: {reason}; the same command resumes") from None
 
 
 @dataclass
@@ -165,7 +165,7 @@ class Study:
         return Asked(trial.number, values)
 
     def _reclaim(self) -> None:
-        """What a dead driver was running waits again."""
+        """Return the trials of dead drivers to the queue."""
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if not self.lease.alive(trial.user_attrs.get("driver")):
                 self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
@@ -231,7 +231,7 @@ class Study:
         self.study.tell(trial, value, state, skip_if_finished=True)
 
     def release(self, number: int) -> None:
-        """It was stopped; whoever asks next goes on with it."""
+        """Return a stopped trial to the queue; the next `ask` resumes it."""
         trial = self.trials.pop(number)
         self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
 

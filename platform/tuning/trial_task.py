@@ -36,7 +36,7 @@ class TrialJob(Settings):
 
 
 def run_trial(job: TrialJob) -> dict[str, Any]:
-    """Run the seeds one behind the other, and report after every evaluation.
+    """Run the seeds one after the other, and report after every evaluation.
 
     Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
     way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
@@ -68,7 +68,7 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
 
 
 def await_verdict(folder: Path, step: int) -> bool:
-    """Has the driver seen enough? It judges while the worker goes on, and is at most one evaluation behind."""
+    """Has the driver pruned the trial? It judges while the worker trains, at most one evaluation late."""
     limit = time.monotonic() + PATIENCE
     while True:
         judged, hopeless = read_verdict(folder)
@@ -84,7 +84,7 @@ def read_verdict(folder: Path) -> tuple[int, bool]:
 
 
 class _Reporter:
-    """Writes a line an evaluation; raises when the driver has seen enough."""
+    """Writes one line per evaluation; raises when the driver has pruned the trial."""
 
     def __init__(self, job: TrialJob, folder: Path) -> None:
         self.job, self.folder = job, folder
@@ -112,7 +112,7 @@ class _Reporter:
         self.before += self.job.settings.train.epochs
 
     def _write(self, entry: dict[str, Any]) -> None:
-        """All lines anew: whatever has happened to the file since."""
+        """Write all lines again, in case the file was damaged since."""
         self.lines.append(history_line(entry))
         with whole_file(self.folder / HISTORY) as file:
             file.write("".join(self.lines).encode())

@@ -92,7 +92,7 @@ def _drive(
 
 
 def _end(studies: list[Any], folder: Path, ended: Ended) -> Ended:
-    """Write down what was found, and how it ended."""
+    """Write the chosen settings, and how the tuning ended."""
     from permlab.platform.tuning.prepare import choose, summary
 
     write_json(folder / STUDIES, {"studies": [summary(tuned) for tuned in studies]})
