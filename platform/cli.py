@@ -1,4 +1,4 @@
-"""The command line: `permlab VERB …`. One module a verb, in `platform/commands/`, imported only when called.
+"""The command line: `permlab VERB …`. One module per verb, in `platform/commands/`, imported only when called.
 
 Exit codes: 0 done, 1 a run failed, 2 the call was wrong.
 """

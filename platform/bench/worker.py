@@ -74,7 +74,7 @@ def main() -> None:
             found = importlib.import_module(f"permlab.platform.bench.{module}")
             answer = {"result": getattr(found, function)(**request["arguments"])}
         except Exception as error:
-            if not hasattr(error, "exit_code"):  # not one of those that are told in one line
+            if not hasattr(error, "exit_code"):  # not an error that is reported in one line
                 raise
             answer = {"error": str(error)}
         answers.write(json.dumps(answer) + "\n")

@@ -5,7 +5,7 @@
   permlab sweep paper-proteins seed=[0,1,2,3,4] tuned=NAME      with what `permlab tune` chose
   permlab sweep paper-proteins seed=[0,1,2,3,4] tune.trials=20  tune first, then sweep
 
-Words are recipes, YAML files and key=value; dataset, method, d and seed may be lists. The same command goes on where
+Words are recipes, YAML files and key=value; dataset, method, d and seed may be lists. The same command resumes where
 it was stopped or killed: finished cells are not run again.
 
 """

@@ -4,8 +4,8 @@
   permlab tune first.yaml --address HOST:PORT
   permlab sweep paper-proteins tuned=first 'method=[sum,ordering]' 'seed=[0,1,2,3,4]'
 
-Words are those of `permlab sweep`, and tune.KEY=VALUE. The same command goes on where it was stopped or killed; a
-larger budget goes on from what was found. Studies are named NAME/dataset/method/d10.
+Words are those of `permlab sweep`, and tune.KEY=VALUE. The same command resumes where it was stopped or killed; a
+larger budget continues the studies. Studies are named NAME/dataset/method/d10.
 
 """
 

@@ -54,7 +54,7 @@ class SweepView:
         return (time.monotonic() - self.started) / done * left if done and left > 0 else None
 
     def update(self, progress: Standing, seconds_left: float | None) -> None:
-        """`seconds_left`: if it can be told."""
+        """`seconds_left`: None if it is unknown."""
         left = "" if seconds_left is None else f", about {clock(seconds_left)} left"
         standing = f"{self.unit}, {progress.running} running, {progress.failed} failed{left}"
         self.bar.update(self.task, completed=progress.finished, note=standing)

@@ -1,4 +1,4 @@
-"""One colour, dash and marker a method, the same in every picture and on every page.
+"""One colour, dash and marker per method, the same in every picture and on every page.
 
 The seven colours were searched for the largest smallest distance between any two, as seen with normal vision,
 protanopia, deuteranopia and tritanopia, among those with a contrast of at least 3:1 on white and on the dark page.
@@ -21,7 +21,7 @@ class Style:
 
 
 def style_of(method: str) -> Style:
-    """The paper's seven have a colour each; the others share them, told apart by dashes and markers."""
+    """The paper's seven have a colour each; the others share them, distinguished by dashes and markers."""
     place = NAMES.index(method)
     colour, turn = place % len(COLOURS), place // len(COLOURS)
     return Style(COLOURS[colour], MARKERS[(colour + turn) % len(MARKERS)], DASHES[turn])

@@ -1,4 +1,4 @@
-"""Who is alive, told by locks on files: the system lets a lock go when its process ends, however it ends."""
+"""Check which processes are alive by locks on files: the system releases a lock when its process ends in any way."""
 
 import fcntl
 from collections.abc import Iterator
