@@ -92,7 +92,7 @@ def _memory(side: str, where: str, workers: list[Worker], counts: list[int]) -> 
     """MB that processes take in all for the data set, shared pages counted once; by how many they are."""
 
     def in_all() -> float:
-        return sum([worker.call("memory.own") for worker in workers])
+        return sum([worker.call("process_memory.own") for worker in workers])
 
     for worker in workers[1:]:
         worker.call(f"{MODULES[side]}.start")

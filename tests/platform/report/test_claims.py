@@ -74,7 +74,7 @@ def test_random_splits_are_tested_with_the_correction_and_one_split_without(swee
 def test_a_report_on_one_split_says_so(sweep: StoredSweep) -> None:
     findings = Findings(on_one_split(sweep))
     tests, answers = words(luck_section(findings)), words(answers_section(findings))
-    assert "Tests and intervals therefore speak of this one split" in tests and "Nadeau" not in tests
+    assert "are therefore about this one split" in tests and "Nadeau" not in tests
     assert "pairs of methods differ significantly on this split" in tests
     assert "not significant on this one split" in answers
     assert "one split for all seeds (split_seed=0)" in answers
@@ -125,7 +125,7 @@ def test_a_method_that_shares_no_seeds_with_the_best_is_not_ruled_out(sweep: Sto
 def test_with_one_data_set_or_two_ranks_are_a_description(sweep: StoredSweep, datasets: int) -> None:
     section = luck_section(Findings(copied(sweep, datasets)))
     figure = section.figures[0]
-    assert "a description. A test of ranks takes at least 3 data sets" in words(section)
+    assert "A test of ranks needs at least 3 data sets" in words(section)
     assert "Friedman" not in figure.alt and "critical" not in figure.caption and "p =" not in figure.alt
     assert figure.panels[0].groups == [] and all(series.low == [] for series in figure.panels[0].series)
     assert figure.panels[0].series[0].method == "kernels"
@@ -174,7 +174,7 @@ def test_the_interval_of_one_more_run_decides_everywhere(sweep: StoredSweep) -> 
 def test_a_single_split_gives_no_verdict_on_the_papers_numbers(sweep: StoredSweep) -> None:
     findings = Findings(on_one_split(sweep))
     assert all(number.inside is None for number in findings.numbers.values())
-    assert "all seeds share one split, so no interval says" in words(scorecard_section(findings))
+    assert "all seeds share one split" in words(scorecard_section(findings))
     assert "✓ " not in words(tables_section(findings)).replace("✓ it lies", "")
 
 
