@@ -1,23 +1,43 @@
-"""The names of the readouts; checking a name does not import torch."""
+"""The table of readouts: what is to be known of each before torch is imported."""
 
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from permlab.readouts.errors import ReadoutError
 
-PAPER_METHODS = ("ordering", "kernels", "identity", "augment", "sum", "sort", "set2set")
-NOT_INVARIANT = ("identity", "augment")
-NAMES = (
-    *PAPER_METHODS,
-    "reduced",
-    "alpha0",
-    "alpha1",
-    "alpha2",
-    "zeta0",
-    "zeta1",
-    "power_sums",
-    "polynomial",
-    "fourier",
-)
+
+class Method(NamedTuple):
+    """What the planner, the settings and the report need to know of a readout."""
+
+    in_paper: bool = False
+    invariant: bool = True
+    rows: bool = False  # the head takes all n rows of a graph, not one vector
+    copies: int = 0  # permuted copies of every training graph, by default
+    # Microseconds per node and epoch of training: fixed, and per unit of d. Measured on one core; a first guess until
+    # cells are timed.
+    cost: tuple[float, float] = (3.0, 0.2)
+
+
+METHODS = {
+    "ordering": Method(in_paper=True, rows=True, cost=(0.82, 0.031)),
+    "kernels": Method(in_paper=True, cost=(0.76, 0.006)),
+    "identity": Method(in_paper=True, invariant=False, rows=True, cost=(0.70, 0.024)),
+    "augment": Method(in_paper=True, invariant=False, rows=True, copies=4, cost=(0.80, 0.026)),
+    "sum": Method(in_paper=True, cost=(0.56, 0.001)),
+    "sort": Method(in_paper=True, rows=True, cost=(0.75, 0.025)),
+    "set2set": Method(in_paper=True, cost=(0.71, 0.009)),
+    "reduced": Method(),
+    "alpha0": Method(),
+    "alpha1": Method(),
+    "alpha2": Method(),
+    "zeta0": Method(),
+    "zeta1": Method(),
+    "power_sums": Method(),
+    "polynomial": Method(),
+    "fourier": Method(),
+}
+NAMES = tuple(METHODS)
+PAPER_METHODS = tuple(name for name, method in METHODS.items() if method.in_paper)
 
 
 def check_name(method: str) -> str:

@@ -8,12 +8,13 @@ from torch.nn import functional
 from torchmetrics.functional.classification import binary_accuracy, binary_auroc, binary_average_precision
 from torchmetrics.functional.regression import mean_absolute_error
 
+from permlab.tasks.metrics import BY_TASK
+
 
 class Objective:
     """A loss and metrics of predictions [G] against targets [G]. A subclass implements both."""
 
     headline: ClassVar[str]  # the metric that a person looks at first
-    higher_is_better: ClassVar[bool]  # the headline
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
         """The mean over all graphs, a scalar."""
@@ -27,8 +28,7 @@ class Objective:
 class BinaryClassification(Objective):
     """−(1/G) Σ y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G] and classes 0 and 1; ACC, AUC, AP."""
 
-    headline = "auc"
-    higher_is_better = True
+    headline = BY_TASK["classification"][0]
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(predictions, y.to(predictions.dtype))
@@ -40,7 +40,7 @@ class BinaryClassification(Objective):
         """
         nan = float("nan")
         if predictions.isnan().any():
-            return dict.fromkeys(("loss", "acc", "auc", "ap"), nan)
+            return dict.fromkeys(BY_TASK["classification"], nan)
         classes = y.long()
         ranks = torch.unique(predictions, return_inverse=True)[1].double() / len(predictions)
         positives = int(classes.sum())
@@ -56,8 +56,7 @@ class BinaryClassification(Objective):
 class Regression(Objective):
     """(1/G) Σ (z − y)² of predictions z [G] and targets y [G]; MAE."""
 
-    headline = "mae"
-    higher_is_better = False
+    headline = BY_TASK["regression"][0]
 
     def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
         return functional.mse_loss(predictions, y.to(predictions.dtype))

@@ -10,8 +10,7 @@ from torch import nn
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.settings.run import RunSettings
-
-ROWS = ("ordering", "identity", "augment", "sort")  # the head takes n rows; the others give it B vectors
+from permlab.readouts.names import METHODS
 
 
 def work_of(
@@ -71,6 +70,6 @@ def _head(settings: RunSettings, graphs: float, nodes: float, kernels: int) -> l
     """(rows, in, out) of the head's products."""
     d, hidden, method = settings.d, settings.model.head_hidden, settings.method
     first: Any = {"ordering": (nodes, d + 1), "kernels": (graphs, kernels), "set2set": (graphs, 2 * d)}
-    rows, width = first.get(method, (nodes if method in ROWS else graphs, d))
+    rows, width = first.get(method, (nodes if METHODS[method].rows else graphs, d))
     inner = [(graphs, hidden, hidden)] * (settings.model.head_layers - 1)
     return [(rows, width, hidden), *inner, (graphs, hidden, 1)]

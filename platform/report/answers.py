@@ -7,8 +7,9 @@ from permlab.platform.report.recipe import differences
 from permlab.platform.report.scorecard import compared, verdict
 from permlab.platform.report.significance import p_is
 from permlab.platform.report.statistics import LEAST_SEEDS
-from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.tasks.metrics import higher_is_better, metric_label
 
 
 def answers_section(findings: Findings) -> Section:
@@ -25,7 +26,7 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
     split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
     if metric is None or split is None:
         return ["No cell has finished yet."]
-    sign = 1 if metric in HIGHER_IS_BETTER else -1
+    sign = 1 if higher_is_better(metric) else -1
     here = {
         (d, method): number.estimate
         for ((name, d, part, measured), method), number in findings.numbers.items()
@@ -34,7 +35,7 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
     enough = {place: estimate for place, estimate in here.items() if estimate.seeds >= LEAST_SEEDS} or here
     ranked = sorted(enough, key=lambda place: -sign * here[place].mean)
     d, best = ranked[0]
-    label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
+    label = f"{SPLITS[split]} {metric_label(metric)}"
     lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} seeds."]
     left = [f"{method} at d = {width}" for width, method in here if (width, method) not in enough]
     if left:

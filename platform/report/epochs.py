@@ -5,8 +5,9 @@ import pandas as pd
 
 from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.stored import METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.tasks.metrics import metric_label
 
 POINTS = 100  # at most, per curve
 
@@ -36,7 +37,7 @@ def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame)
     sweep, thinned = findings.sweep, False
     panels, spoken = [], []
     widths = sweep.widths(dataset)
-    label = METRIC_NAMES.get(metric, metric)
+    label = metric_label(metric)
     for split in sweep.splits(dataset):
         name = f"{split}/{metric}"
         for d in widths:

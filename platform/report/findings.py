@@ -20,7 +20,8 @@ from permlab.platform.report.statistics import (
     paired_test,
     prediction_half_width,
 )
-from permlab.platform.report.stored import HIGHER_IS_BETTER, StoredSweep
+from permlab.platform.report.stored import StoredSweep
+from permlab.tasks.metrics import higher_is_better
 
 Place = tuple[str, int, str, str]  # dataset, d, split, metric: where methods are compared
 PLACE = ["dataset", "d", "split", "metric"]
@@ -164,7 +165,7 @@ class Findings:
         if not self.comparisons.get(place):
             return None, []
         means = table[rivals].mean()
-        best = str(means.idxmax() if place[3] in HIGHER_IS_BETTER else means.idxmin())
+        best = str(means.idxmax() if higher_is_better(place[3]) else means.idxmin())
         against = {method: self.compare(place, best, method) for method in rivals if method != best}
         return best, [method for method, test in against.items() if test is None or not test.significant]
 
@@ -174,7 +175,7 @@ class Findings:
         for (dataset, _, part, metric), table in self.by_place.items():
             if part == split and metric == self.sweep.headline(dataset):
                 table = table.reindex(columns=self.sweep.methods).dropna()
-                tables[dataset].append((table if metric in HIGHER_IS_BETTER else -table).to_numpy())
+                tables[dataset].append((table if higher_is_better(metric) else -table).to_numpy())
         scores = {dataset: np.concatenate(blocks) for dataset, blocks in tables.items()}
         by_dataset = [mean_ranks(blocks, higher_is_better=True) for blocks in scores.values() if len(blocks)]
         if not by_dataset or len(self.sweep.methods) < 3:

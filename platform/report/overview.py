@@ -3,8 +3,9 @@
 from permlab.platform.report.blocks import Figure, Panel, Series
 from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.stored import METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.tasks.metrics import metric_label
 
 
 def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
@@ -26,7 +27,7 @@ def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
                 said += f" (paper {number.paper:.3f})"
             spoken.append(f"{said}, d = {d}")
         if series:
-            label = METRIC_NAMES.get(metric or "", metric)
+            label = metric_label(metric or "")
             panels.append(Panel(f"d = {d}", f"{SPLITS[split or '']} {label}", "", series, "rows", share="all"))
     if not panels:
         return None

@@ -15,9 +15,9 @@ from permlab.platform.report.markdown import escape
 from permlab.platform.report.recipe import RECIPES, other_settings
 from permlab.platform.settings.words import describe
 from permlab.platform.sweep.plan import Cell
+from permlab.tasks.metrics import HEADLINES, metric_label
 
 PAPER = Path(__file__).parent / "paper_tables.csv"  # the 336 numbers of the paper's tables, from its appendix
-HEADLINE = {"auc": "AUC", "mae": "MAE"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def paper_numbers() -> dict[Kind, float]:
 def headline(estimated: dict[Kind, Estimate]) -> str:
     """The metric that a person looks at first, if it was measured."""
     measured = {kind[4] for kind in estimated}
-    return next((metric for metric in HEADLINE if metric in measured), min(measured, default=""))
+    return next((metric for metric in HEADLINES if metric in measured), min(measured, default=""))
 
 
 def splits_of(estimated: dict[Kind, Estimate]) -> list[str]:
@@ -85,7 +85,7 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     numbers = paper_numbers()
     header = ["data set", "d", "method", "seeds"]
     for split in splits:
-        header += [f"{split} {HEADLINE.get(metric, metric)}", "paper"]
+        header += [f"{split} {metric_label(metric)}", "paper"]
     rows = []
     for dataset, d, method in dict.fromkeys((c.settings.dataset, c.settings.d, c.settings.method) for c in cells):
         seeds = [

@@ -4,9 +4,10 @@ from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings, Number
 from permlab.platform.report.recipe import differences
 from permlab.platform.report.results import Kind, paper_numbers
-from permlab.platform.report.stored import METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
-from permlab.readouts.names import NOT_INVARIANT, PAPER_METHODS
+from permlab.readouts.names import METHODS, PAPER_METHODS
+from permlab.tasks.metrics import metric_label
 
 SOURCE = (
     "The paper: R. Balan, N. Haghani, M. Singh, “Permutation Invariant Representations with Applications to Graph Deep "
@@ -42,7 +43,7 @@ def scorecard_section(findings: Findings) -> Section:
 def repeated(kind: Kind) -> bool:
     """Whether it is the permuted holdout of an invariant method: the same number as its holdout."""
     _, _, method, split, _ = kind
-    return split == "holdout_perm" and method not in NOT_INVARIANT
+    return split == "holdout_perm" and METHODS[method].invariant
 
 
 def compared(findings: Findings, dataset: str) -> list[Number]:
@@ -93,7 +94,7 @@ def _numbers(paper: dict[Kind, float], ours: dict[Kind, Number | None]) -> Table
     for kind, value in paper.items():
         dataset, d, method, split, metric = kind
         number = ours[kind]
-        where = f"{pretty(dataset)}, {METRIC_NAMES[metric]}, d = {d}, {SPLITS[split]}"
+        where = f"{pretty(dataset)}, {metric_label(metric)}, d = {d}, {SPLITS[split]}"
         inside = "as the holdout" if repeated(kind) else words[number.inside if number else None]
         rows.append([where, method, f"{value:.3f}", str(number.estimate) if number else "not measured", inside])
     header = ["number", "method", "paper", "ours", "inside"]

@@ -3,8 +3,9 @@
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings, Ranks
 from permlab.platform.report.statistics import ALPHA, LEAST_BLOCKS
-from permlab.platform.report.stored import METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.tasks.metrics import metric_label
 
 RANDOM_SPLITS = (
     "Every seed has a random split of its own, and seeds are paired: the same seed gives every method the same split "
@@ -87,7 +88,7 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
         ]
         for d, comparison in pairs
     ]
-    name = f"{pretty(dataset)}, {METRIC_NAMES.get(metric, metric)}, {SPLITS[split]}"
+    name = f"{pretty(dataset)}, {metric_label(metric)}, {SPLITS[split]}"
     where = " on this split" if findings.one_split(dataset) else ""
     title = f"{name}: {significant} of {len(pairs)} pairs of methods differ significantly{where} (Holm's p < {ALPHA})"
     t = "t" if findings.one_split(dataset) else "t, corrected"

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from permlab.readouts.names import NAMES
+from permlab.tasks.metrics import HEADLINES, METRICS
 
 SPLITS = {
     "train": "training",
@@ -16,8 +17,6 @@ SPLITS = {
     "holdout": "holdout",
     "holdout_perm": "holdout, permuted",
 }
-HIGHER_IS_BETTER = {"acc", "auc", "ap"}
-METRIC_NAMES = {"acc": "accuracy", "auc": "AUC", "ap": "AP", "mae": "MAE", "loss": "loss"}
 
 
 @dataclass
@@ -98,13 +97,13 @@ class StoredSweep:
     def metrics(self, dataset: str) -> list[str]:
         """The metrics that were measured, in the paper's order; the loss last."""
         names = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
-        known = [name for name in METRIC_NAMES if name in names]
+        known = [name for name in METRICS if name in names]
         return known + sorted(names - set(known))
 
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
         names = self.metrics(dataset)
-        return next((name for name in ("auc", "mae", *names) if name in names), None)
+        return next((name for name in (*HEADLINES, *names) if name in names), None)
 
     def splits(self, dataset: str) -> list[str]:
         names = set(self.values.loc[self.values["dataset"] == dataset, "split"])

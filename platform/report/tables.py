@@ -8,7 +8,8 @@ from permlab.platform.report.blocks import Block, Entry, Section, Table
 from permlab.platform.report.findings import Findings, Number
 from permlab.platform.report.recipe import differences
 from permlab.platform.report.statistics import LEAST_SEEDS
-from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
+from permlab.tasks.metrics import higher_is_better, metric_label
 
 PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
 
@@ -52,8 +53,8 @@ def paper_tables(findings: Findings) -> list[Table]:
                 for split in sweep.splits(dataset):
                     numbers = [findings.numbers.get(((dataset, d, split, metric), m)) for m in sweep.methods]
                     rows.append([SPLITS[split], *(entry(number) for number in numbers)])
-                better = "higher" if metric in HIGHER_IS_BETTER else "lower"
-                title = f"{pretty(dataset)}, {METRIC_NAMES.get(metric, metric)}, d = {d} ({better} is better)"
+                better = "higher" if higher_is_better(metric) else "lower"
+                title = f"{pretty(dataset)}, {metric_label(metric)}, d = {d} ({better} is better)"
                 tables.append(Table(title, ["", *sweep.methods], rows, latex=True))
     return tables
 

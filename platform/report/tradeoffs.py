@@ -6,8 +6,9 @@ from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.results import Estimate
-from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, SPLITS
+from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.tasks.metrics import higher_is_better, metric_label
 
 
 def beyond_section(findings: Findings) -> Section:
@@ -33,10 +34,10 @@ def width_figure(findings: Findings, dataset: str) -> Figure | None:
             points = [(place[0][1], findings.numbers[place].estimate) for place in places if place in findings.numbers]
             if points:
                 series.append(_bars(method, [float(d) for d, _ in points], [estimate for _, estimate in points]))
-        label = METRIC_NAMES.get(metric, metric)
+        label = metric_label(metric)
         panels.append(Panel(SPLITS[split], "d", label, series, x_log=True, share="all"))
         spoken.append(f"{SPLITS[split]}: " + "; ".join(f"{s.method} {_list(s.y)}" for s in series))
-    title = f"{pretty(dataset)}: {METRIC_NAMES.get(metric, metric)} against d"
+    title = f"{pretty(dataset)}: {metric_label(metric)} against d"
     alt = f"{title}, d = {', '.join(map(str, widths))}. {'. '.join(spoken)}."
     return Figure(f"width-{slug(dataset)}", title, alt, panels, len(panels), "Bars are 95 % intervals over seeds.")
 
@@ -49,7 +50,7 @@ def gap_figure(findings: Findings, dataset: str) -> Figure | None:
         plain, permuted = (findings.by_place.get((dataset, d, s, metric or "")) for s in ("holdout", "holdout_perm"))
         if plain is None or permuted is None:
             continue
-        loss = (plain - permuted) if metric in HIGHER_IS_BETTER else (permuted - plain)
+        loss = (plain - permuted) if higher_is_better(metric) else (permuted - plain)
         series = []
         for method in loss.columns:
             estimate = Estimate.of(loss[method].dropna().tolist())
@@ -58,7 +59,7 @@ def gap_figure(findings: Findings, dataset: str) -> Figure | None:
                 Series(method, [estimate.mean], [0.0], [estimate.mean - half], [estimate.mean + half], line=False)
             )
             spoken.append(f"{method} {estimate.mean:+.3f}" + (f" at d = {d}" if method == loss.columns[-1] else ""))
-        label = f"{METRIC_NAMES.get(metric or '', metric)} {'lost' if metric in HIGHER_IS_BETTER else 'added'}"
+        label = f"{metric_label(metric or '')} {'lost' if higher_is_better(metric) else 'added'}"
         panels.append(Panel(f"d = {d}", label, "", series, "rows", zero_line=True))
     if not panels:
         return None
@@ -75,7 +76,7 @@ def cost_figure(findings: Findings, dataset: str) -> Figure | None:
     if metric is None or split is None or "cost/seconds" not in part:
         return None
     costs = part.groupby(["method", "d"])[["cost/seconds", "cost/parameters"]].median()
-    label = f"{SPLITS[split]} {METRIC_NAMES.get(metric, metric)}"
+    label = f"{SPLITS[split]} {metric_label(metric)}"
     panels = []
     for column, name in (("cost/seconds", "seconds per cell (median)"), ("cost/parameters", "parameters")):
         series = []

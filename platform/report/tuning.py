@@ -7,9 +7,10 @@ from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section,
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.results import Estimate
 from permlab.platform.report.statistics import ALPHA, LEAST_SEEDS, PairedTest, holm, paired_test
-from permlab.platform.report.stored import HIGHER_IS_BETTER, METRIC_NAMES, StoredSweep
+from permlab.platform.report.stored import StoredSweep
 from permlab.platform.report.tables import pretty
 from permlab.platform.tuning.choice import best_of
+from permlab.tasks.metrics import higher_is_better, metric_label
 
 HOW = (
     "Each (data set, method, d) was tuned separately, with the same budget, on validation parts cut from the training "
@@ -49,7 +50,7 @@ def _validation(studies: list[dict[str, Any]]) -> Table:
                 str(study["finished"]),
                 str(study["pruned"]),
                 f"{study['epochs_saved']:.0%}",
-                METRIC_NAMES.get(study["metric"], study["metric"]),
+                metric_label(study["metric"]),
                 f"{default:.4f}" if default is not None else "–",
                 f"{best['value']:.4f} (trial {best['number']})" if best else "–",
             ]
@@ -85,7 +86,7 @@ def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str, split: str, m
         [
             method,
             f"{pretty(dataset)}, d = {d}",
-            f"{split.replace('_perm', ', permuted')} {METRIC_NAMES.get(metric, metric)}",
+            f"{split.replace('_perm', ', permuted')} {metric_label(metric)}",
             str(len(ours)),
             str(Estimate.of(theirs)),
             str(Estimate.of(ours)),
@@ -117,7 +118,7 @@ def _verdict(test: PairedTest | None, p: float, metric: str) -> str:
         return f"fewer than {LEAST_SEEDS} seeds"
     if p >= ALPHA:
         return "not significant"
-    return "better" if (test.difference > 0) == (metric in HIGHER_IS_BETTER) else "worse"
+    return "better" if (test.difference > 0) == (higher_is_better(metric)) else "worse"
 
 
 def _chosen(chosen: list[dict[str, Any]]) -> Table:
@@ -148,7 +149,7 @@ def _history(studies: list[dict[str, Any]]) -> Figure:
             series.append(Series(method, [float(row["number"]) for row in cut], last, line=False, hollow=True))
             if best:
                 spoken.append(f"{method}, {place}: from {done[0]['value']:.3f} to {best[-1]:.3f}")
-        metric = METRIC_NAMES.get(here[0]["metric"], here[0]["metric"])
+        metric = metric_label(here[0]["metric"])
         panels.append(Panel(place, "trial", f"validation {metric}", series))
     title = "History of the studies"
     caption = "Points: finished trials; hollow: pruned ones, at their last value; lines: the best so far."
@@ -186,7 +187,7 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
             xs = [float(i + 1) for i in range(len(heights))]
             series.append(Series(study["method"], xs, heights, labels=labels, markers=place < BEST_DRAWN))
         if series:
-            names = [*study["space"], METRIC_NAMES.get(study["metric"], study["metric"])]
+            names = [*study["space"], metric_label(study["metric"])]
             axes[study["method"]] = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
             panels.append(Panel(f"{study['method']}, {where(study)}", "axis", "lowest to highest", series))
     title = "Parallel coordinates"

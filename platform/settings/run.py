@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from permlab.platform.errors import SettingError
 from permlab.platform.settings.kinds import DatasetName, Folder, FolderName, OrNone
-from permlab.readouts.names import check_name
+from permlab.readouts.names import METHODS, check_name
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
@@ -152,7 +152,7 @@ class RunSettings(Settings):
     @property
     def permutations(self) -> int:
         """Permuted copies of every training graph."""
-        default = 4 if self.method == "augment" else 0
+        default = METHODS[self.method].copies
         return default if self.train.permutations is None else self.train.permutations
 
     @property

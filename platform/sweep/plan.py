@@ -14,21 +14,10 @@ from permlab.datasets.manifest import Manifest, read_manifest
 from permlab.platform.errors import DamagedFile
 from permlab.platform.run.stored_result import finished_result, read_finished
 from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
+from permlab.readouts.names import METHODS
 
-# Microseconds per node and epoch of training, fixed and times d, measured on one core; a first guess until cells are
-# timed. An evaluation, in double precision, takes as long as EVALUATION epochs.
-COST = {
-    "sum": (0.56, 0.001),
-    "kernels": (0.76, 0.006),
-    "set2set": (0.71, 0.009),
-    "identity": (0.70, 0.024),
-    "augment": (0.80, 0.026),
-    "sort": (0.75, 0.025),
-    "ordering": (0.82, 0.031),
-}
-EVALUATION = 3
+EVALUATION = 3  # epochs of training that take as long as one evaluation, which is in double precision
 OVERHEAD = 0.5  # seconds per cell besides training and evaluation
-OTHER_COST = (3.0, 0.2)
 
 
 @dataclass
@@ -89,7 +78,7 @@ def expected_seconds(settings: RunSettings, manifest: Manifest, timed: dict[tupl
     train, kind = settings.train, (settings.dataset, settings.method, settings.d)
     if kind in timed:
         return timed[kind] * train.epochs + OVERHEAD
-    fixed, slope = COST.get(settings.method, OTHER_COST)
+    fixed, slope = METHODS[settings.method].cost
     passes = train.epochs * (1 + settings.permutations) + EVALUATION * math.ceil(train.epochs / train.eval_every)
     return passes * manifest.nodes * (fixed + slope * settings.d) * 1e-6 + OVERHEAD
 

@@ -22,8 +22,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import ray
-from ray._private import ray_constants as constants
-from ray._private import worker as ray_worker
 from ray.autoscaler.sdk import request_resources
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
 
@@ -38,6 +36,7 @@ from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.files.liveness import holding, remove_left
 from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
 from permlab.platform.sweep.plan import Cell
+from permlab.platform.sweep.ray_private import loopback, print_errors_with
 
 Runner = Callable[[Any], dict[str, Any]]
 
@@ -70,21 +69,18 @@ def cluster(address: str | None) -> Iterator[int]:
     if address and address not in ("auto", "local"):
         _reach(address)
     os.environ.setdefault("RAY_task_oom_retries", "4")  # Ray itself never gives up a cell that does not fit
-    ray_worker.print_to_stdstream = _tell  # type: ignore[assignment]  # else its errors, 40 lines each, on our stdout
-    joins = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = joins and bool(address)  # Ray on this machine keeps to loopback, as on macOS
+    print_errors_with(_tell)
     try:
-        ray.init(
-            address=address or "local",
-            include_dashboard=False if not address else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            namespace="permlab",
-        )
+        with loopback(only=not address):
+            ray.init(
+                address=address or "local",
+                include_dashboard=False if not address else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                namespace="permlab",
+            )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    finally:
-        constants.ENABLE_RAY_CLUSTER = joins
     try:
         yield len([node for node in ray.nodes() if node["Alive"]])
     finally:

@@ -6,7 +6,6 @@ lacks, tracking_read.py reads sweeps back.
 
 import logging
 import os
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,10 +44,13 @@ def connect(runs: Path) -> Any:
     _quiet()
     utils.MAX_RETRY_COUNT = DATABASE_TRIES
     uri = tracking_uri(runs)
-    if path := sqlite_file(uri):
-        _write_ahead()
+    path = sqlite_file(uri)
+    if path:
         make_store(path)
-    return MlflowClient(uri)
+    client = MlflowClient(uri)
+    if path:
+        _write_ahead(client)
+    return client
 
 
 @contextmanager
@@ -107,21 +109,22 @@ def make_store(path: Path) -> None:
         part.replace(path)
 
 
-@cache  # once per process
-def _write_ahead() -> None:
-    """SQLite with a write-ahead log: readers (the dashboard) and the writer do not wait for one another."""
+def _write_ahead(client: Any) -> None:
+    """Give the client's SQLite engine a write-ahead log: readers (the dashboard) and the writer do not wait."""
     from sqlalchemy import event
-    from sqlalchemy.engine import Engine
 
-    @event.listens_for(Engine, "connect")
-    def _pragma(connection: Any, record: Any) -> None:
-        if not isinstance(connection, sqlite3.Connection):
-            return
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("PRAGMA busy_timeout=30000")
-        cursor.close()
+    engine = client._tracking_client.store.engine  # MLflow has no public way to its engine
+    if not event.contains(engine, "connect", _pragma):
+        event.listen(engine, "connect", _pragma)
+        engine.dispose()  # connections that were opened before
+
+
+def _pragma(connection: Any, record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("PRAGMA busy_timeout=30000")
+    cursor.close()
 
 
 def identity(tags: dict[str, str]) -> str:

@@ -13,9 +13,10 @@ from permlab.platform.tuning.choice import Choice
 from permlab.platform.tuning.default_spaces import default_space
 from permlab.platform.tuning.driver import Tuned
 from permlab.platform.tuning.lease import Lease
-from permlab.platform.tuning.settings import METRICS, TuneSettings
+from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Space, check_options, defaults, parse_space
 from permlab.platform.tuning.study import Study, open_storage
+from permlab.tasks.metrics import BY_TASK, higher_is_better
 
 _TRIALS = 41  # entropy of the trials' seeds: not those of the sweep that follows
 
@@ -29,7 +30,7 @@ def tuning_folder(settings: SweepSettings) -> Path:
 
 
 def metric_of(tune: TuneSettings, manifest: Manifest) -> str:
-    known = METRICS[manifest.task]
+    known = BY_TASK[manifest.task]
     metric = tune.metric or next(iter(known))
     if metric not in known:
         raise ConfigError(f"tune.metric={metric}: {manifest.name} is measured by {', '.join(known)}")
@@ -65,7 +66,7 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
             lease=lease,
             space=space,
             defaults=defaults(trial, space),
-            maximise=METRICS[manifest.task][metric],
+            maximise=higher_is_better(metric),
             tune=tune,
             steps=trial.train.epochs * len(seeds),
             every=trial.train.eval_every,

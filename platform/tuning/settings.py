@@ -7,12 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from permlab.platform.files.secrets import unmasked
 from permlab.platform.settings.run import Settings
 from permlab.platform.tuning.space import parse_space
-
-# What can be tuned for, by task, the first by default; True: more is better.
-METRICS = {
-    "classification": {"auc": True, "acc": True, "ap": True, "loss": False},
-    "regression": {"mae": False, "loss": False},
-}
+from permlab.tasks.metrics import METRICS
 
 
 class TuneSettings(Settings):
@@ -55,7 +50,7 @@ class TuneSettings(Settings):
     @field_validator("metric")
     @classmethod
     def _known_metric(cls, metric: str | None) -> str | None:
-        known = sorted({name for names in METRICS.values() for name in names})
+        known = sorted(METRICS)
         if metric is not None and metric not in known:
             raise ValueError(f"there is no such metric; choose from {', '.join(known)}")
         return metric

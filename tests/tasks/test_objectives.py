@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn import metrics as reference
 
+from permlab.tasks.metrics import BY_TASK, METRICS
 from permlab.tasks.objectives import OBJECTIVES, BinaryClassification, Regression
 
 
@@ -73,7 +74,10 @@ def test_regression_is_measured_as_scikit_learn_does(dtype: torch.dtype) -> None
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_the_headline_is_measured_and_better_where_it_says(name: str) -> None:
+def test_every_metric_of_the_table_is_measured_and_better_where_it_says(name: str) -> None:
     objective, y = OBJECTIVES[name](), torch.tensor([0.0, 1.0, 0.0, 1.0])
-    good, bad = (objective.measure(z, y)[objective.headline] for z in (2 * y - 1, 1 - 2 * y))
-    assert (good > bad) == objective.higher_is_better
+    good, bad = (objective.measure(z, y) for z in (2 * y - 1, 1 - 2 * y))
+    assert objective.headline == BY_TASK[name][0] and set(good) == set(BY_TASK[name])
+    assert {metric: good[metric] > bad[metric] for metric in good} == {
+        metric: METRICS[metric].higher_is_better for metric in good
+    }
