@@ -6,9 +6,10 @@ lacks, tracking_read.py reads sweeps back.
 
 import logging
 import os
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,6 +105,8 @@ def make_store(path: Path) -> None:
         part, logs = path.with_name(f"{path.name}.part"), ("-wal", "-shm", "-journal")
         for left in (str(part), *(f"{file}{log}" for file in (part, path) for log in logs)):  # by those that are dead
             Path(left).unlink(missing_ok=True)
+        with closing(sqlite3.connect(part)) as empty:
+            empty.execute("PRAGMA journal_mode=WAL")  # kept in the file itself
         uri = URL.create("sqlite", database=str(part)).render_as_string()
         SqlAlchemyStore(uri, str(path.parent / "artifacts")).engine.dispose()
         part.replace(path)
