@@ -24,16 +24,16 @@ VERBS = {
     "train": "train one cell: a data set, a readout, a width, a seed",
     "sweep": "run a grid of cells on Ray",
     "tune": "search for good settings of every readout, on training data alone",
-    "status": "how sweeps stand",
-    "report": "tables, figures and tests of a sweep, the paper's beside ours",
+    "status": "show the state of sweeps and tunings",
+    "report": "tables, figures and tests of a sweep, next to the paper's",
     "ui": "start the MLflow dashboard",
-    "doctor": "what is here, what is reachable, what is wrong and how to fix it",
+    "doctor": "check what is installed and reachable, and say how to fix what is not",
     "predict": "score a data set with the weights of a finished run",
     "config": "show what can be set and what the values are",
     "deliver": "deliver to MLflow what runs recorded while it was down",
-    "bench": "measure this machine: ours beside the plain way",
+    "bench": "measure this machine: ours against the plain way",
 }
-TOO_LARGE = "there is not enough memory; make the data, d, model.hidden or train.batch_size smaller"
+TOO_LARGE = "not enough memory; make the data, d, model.hidden or train.batch_size smaller"
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,14 +44,14 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
 
-def complain(who: str, what: object) -> None:
-    """One line on stderr, whatever was typed."""
-    err.print(f"{who}: {' '.join(str(what).splitlines())}", markup=False)
+def complain(command: str, problem: object) -> None:
+    """One line on stderr, even if the problem quotes words with line breaks."""
+    err.print(f"{command}: {' '.join(str(problem).splitlines())}", markup=False)
 
 
 def usage() -> str:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    verbs = "\n".join(f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items())
     return f"usage: permlab VERB …\n\n{verbs}\n\n`permlab VERB --help` says what a verb takes."
 
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, DataError, ReadoutError, RunError, RunStopped) as error:
         complain(f"permlab {verb}", error)
         return error.exit_code
-    except (MemoryError, RuntimeError) as error:  # torch has no kind of its own for what the CPU cannot allocate
+    except (MemoryError, RuntimeError) as error:  # torch raises RuntimeError if the CPU cannot allocate
         if not isinstance(error, MemoryError) and "allocate" not in str(error):
             raise
         complain(f"permlab {verb}", TOO_LARGE)
@@ -83,12 +83,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, StopNow):
         complain(f"permlab {verb}", "interrupted")
         return 130
-    except BrokenPipeError:  # the reader of our stdout (`| head`) has gone
+    except BrokenPipeError:  # the reader of our stdout (`| head`) has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        complain(f"permlab {verb}", f"{where}{error.strerror or error}")
+        file = f"{error.filename}: " if error.filename else ""
+        complain(f"permlab {verb}", f"{file}{error.strerror or error}")
         return 1
 
 

@@ -1,4 +1,4 @@
-"""What the platform tells its user in one line."""
+"""Errors that the user sees as one line."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class RunStopped(Exception):
 
 
 class RunPruned(RunStopped):
-    """Others did better by then: the run is not worth its time."""
+    """Other runs did better by this epoch, so this one is not worth its time."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 0)
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
     message: str = ""
 
     def check(self) -> None:
-        """Raise what the code stands for."""
+        """Raise the error that the code stands for."""
         if self.code > 128:
             raise RunStopped(self.message, self.code - 128)
         if self.code:
@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 
 
 class DamagedFile(RunError):
-    """A file of one cell is not as it was written. It concerns that cell alone, which is to be run again."""
+    """A cell's file has changed since it was written. Only that cell is affected; it must be run again."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(path, what)

@@ -1,4 +1,4 @@
-"""Imports of large libraries in a process that is ours: a command, a worker, a courier."""
+"""Imports of large libraries in our own processes: a command, a worker, a courier."""
 
 import gc
 import sys
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def large_imports() -> Iterator[None]:
-    """Import without the garbage collector, and keep what was imported out of its sight from then on.
+    """Import with the garbage collector off, and exclude the imported objects from later collections.
 
-    Torch, Lightning and PyG make a million objects that stay. To look through them again and again takes a fifth of
-    the time of the import.
+    Torch, Lightning and PyG create a million objects that stay. Scanning them again and again takes a fifth of the
+    import time.
     """
     enabled, modules = gc.isenabled(), len(sys.modules)
     gc.disable()

@@ -2,34 +2,45 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-os.environ.pop("COLUMNS", None)  # what is printed is for a pipe, whatever terminal the tests are run from
+LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py", "test_courier.py")
 
-settings.register_profile("permlab", deadline=None)  # what is compiled is, where the first example needs it
-settings.load_profile("permlab")
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # Started in the background of a shell, where Ctrl-C is ignored, and by every child too; some tests send it.
-    with suppress(ValueError):
+def pytest_configure(config: pytest.Config) -> None:
+    """The same surroundings wherever the tests are started; pytest undoes them when it ends.
+
+    A hook, not a fixture: consoles are created and Hypothesis' settings read while the tests are collected.
+    """
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.delenv("COLUMNS", raising=False)  # output as a pipe gets it, whatever the width of the terminal
+
+    profile = settings.get_current_profile_name()
+    config.add_cleanup(lambda: settings.load_profile(profile))
+    settings.register_profile("permlab", deadline=None)  # the first example may have to compile a loop
+    settings.load_profile("permlab")
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell starts background jobs with Ctrl-C ignored, and child processes inherit that; some tests send it.
+        config.add_cleanup(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py", "test_courier.py")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest first, so that in the end no worker waits for another.
+    """The slowest files first, so that no worker is left waiting for another at the end.
 
-    The first one has most loops compiled; the second one needs none, so that they are not compiled twice at once.
+    The first file compiles most of the loops and the second needs none of them: two workers that start with these two
+    do not compile the same loops at the same time.
     """
-    order = {name: place for place, name in enumerate(_LONGEST)}
+    order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
@@ -63,14 +74,14 @@ def mirror() -> Path:
 
 @pytest.fixture(scope="module")
 def one_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Ray clusters of two test files at once would find each other, and share two cores: one file at a time."""
+    """One test file at a time: two Ray clusters at once would find each other and compete for the cores."""
     with FileLock(tmp_path_factory.getbasetemp().parent / "ray.lock"):
         yield
 
 
 @pytest.fixture
 def permlab(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Run the command line in this process; gives exit code, stdout, stderr."""
+    """Run the command line in this process; returns exit code, stdout and stderr."""
     from permlab.platform.cli import main
 
     def call(*words: str) -> tuple[int, str, str]:

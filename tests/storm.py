@@ -1,11 +1,11 @@
-"""A storm of faults over one sweep; in the end everything is as if nothing had happened. By hand, it takes a while:
+"""A storm of faults over one sweep, after which everything is as if nothing had happened. Slow, so run it by hand:
 
     python -m tests.storm --seed 0 --faults 20
 
-Workers, drivers and couriers are killed; bits are flipped in, ends cut off and files removed from all that PermLab
-writes; the disk is full, the tracking store is unwritable, the clock jumps (the last three as root alone).
-Then the same command, until it has nothing left to do: all cells must equal those of an undisturbed sweep bit for bit,
-and MLflow must hold each of them once, value by value.
+Workers, drivers and couriers are killed; files that PermLab wrote get flipped bits, are truncated or removed; the disk
+is full, the tracking store is unwritable, the clock jumps (these three as root only).
+Then the same command runs until nothing is left to do: every cell must equal that of an undisturbed sweep bit for bit,
+and MLflow must hold each cell once, with the same values.
 """
 
 import argparse
@@ -34,11 +34,11 @@ GRID += ["d=[2,3]", "seed=[0,1,2,3]", "train.epochs=60", "train.checkpoint_every
 PERMLAB = [sys.executable, "-m", "permlab.platform.cli"]
 COMMAND = [*PERMLAB, "sweep", *GRID, "retries=100", "max_failed=100"]
 CELLS, ROOT = 16, os.geteuid() == 0
-PAUSE = 4.0  # seconds that a full disk, an unwritable store or another clock lasts
+PAUSE = 4.0  # seconds that a full disk, an unwritable store or a wrong clock lasts
 
 
 class Storm:
-    """One sweep in `folder`, whose driver is started again whenever it has ended."""
+    """One sweep in `folder`; its driver is restarted whenever it has ended."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.chance = folder, random.Random(seed)
@@ -46,7 +46,7 @@ class Storm:
         self.environment = environment(folder)
         self.driver: subprocess.Popen[str] | None = None
         self.damaged: Counter[str] = Counter()
-        self.said: list[str] = []
+        self.output: list[str] = []
 
     def start(self, command: list[str] = COMMAND) -> None:
         self.driver = subprocess.Popen(
@@ -54,34 +54,35 @@ class Storm:
             text=True,
         )  # fmt: skip
 
-    def goes_on(self) -> bool:
-        """Wait until it has made progress, or ended."""
+    def makes_progress(self) -> bool:
+        """Wait until the sweep has made progress or ended; false if it ended."""
         if self.driver is None or self.driver.poll() is not None:
-            self._hear()
+            self._collect_output()
             self.start()
         assert self.driver is not None
-        before, limit = self._bytes(), time.monotonic() + 60
-        while time.monotonic() < limit and self.driver.poll() is None and self._bytes() == before:
+        before, limit = self._history_bytes(), time.monotonic() + 60
+        while time.monotonic() < limit and self.driver.poll() is None and self._history_bytes() == before:
             time.sleep(0.05)
         time.sleep(self.chance.uniform(0, 2))
         return self.driver.poll() is None
 
-    def _bytes(self) -> int:
+    def _history_bytes(self) -> int:
         total = 0
         for path in self.runs.glob("cells/*/history.jsonl"):
             with suppress(OSError):
                 total += path.stat().st_size
         return total
 
-    def _hear(self) -> None:
+    def _collect_output(self) -> None:
+        """Wait for the driver to end."""
         if self.driver is not None:
-            self.said += self.driver.communicate()[0].splitlines()
+            self.output += self.driver.communicate()[0].splitlines()
 
     def end(self, number: int) -> None:
-        """The driver gets a signal; Ray's processes end by themselves."""
+        """Send the driver a signal; Ray's processes end by themselves."""
         assert self.driver is not None
         self.driver.send_signal(number)
-        self._hear()
+        self._collect_output()
         self.driver = None
 
     # The faults
@@ -94,10 +95,10 @@ class Storm:
 
     def _kill(self, word: str) -> None:
         assert self.driver is not None
-        below: list[psutil.Process] = []
+        descendants: list[psutil.Process] = []
         with suppress(psutil.Error):
-            below = psutil.Process(self.driver.pid).children(recursive=True)
-        for process in self.chance.sample(below, len(below)):
+            descendants = psutil.Process(self.driver.pid).children(recursive=True)
+        for process in self.chance.sample(descendants, len(descendants)):
             with suppress(psutil.Error):
                 if word in " ".join(process.cmdline()):
                     process.kill()
@@ -113,16 +114,20 @@ class Storm:
         self.end(signal.SIGTERM)
 
     def flip_a_bit(self) -> None:
-        if (path := self._some_file()) and (content := bytearray(path.read_bytes())):
+        if path := self._some_file():
+            self._flip_bit_of(path)
+
+    def _flip_bit_of(self, path: Path) -> None:
+        if content := bytearray(path.read_bytes()):
             content[self.chance.randrange(len(content))] ^= 1 << self.chance.randrange(8)
             path.write_bytes(content)
 
-    def cut_off(self) -> None:
+    def truncate_file(self) -> None:
         if path := self._some_file():
             os.truncate(path, self.chance.randrange(max(path.stat().st_size, 1)))
 
     def remove_file(self) -> None:
-        """But not one that may be removed to save space, and whose cell stays finished."""
+        """Except files that may be removed to save space: their cells stay finished."""
         if (path := self._some_file()) and path.name not in REMOVABLE:
             path.unlink()
 
@@ -131,17 +136,15 @@ class Storm:
             shutil.rmtree(self.chance.choice(cells), ignore_errors=True)
 
     def damage_the_cache(self) -> None:
-        """Between two sweeps: one that is under way has checked it, and mapped it."""
+        """Between two drivers: a running one has already checked the files and mapped them."""
         self.end(signal.SIGKILL)
         files = [path for path in self.cache.rglob("*") if path.is_file() and path.stat().st_size]
         path = self.chance.choice(sorted(files))
-        content = bytearray(path.read_bytes())
-        content[self.chance.randrange(len(content))] ^= 1 << self.chance.randrange(8)
-        path.write_bytes(content)
+        self._flip_bit_of(path)
         self.damaged[f"cache/{path.suffix or path.name}"] += 1
 
     def _some_file(self) -> Path | None:
-        """Of a kind that was damaged least until now; locks are empty."""
+        """One of the kind that was damaged least so far; lock files are empty and do not count."""
         kinds = defaultdict(list)
         for path in sorted(self.runs.rglob("*")):
             with suppress(OSError):
@@ -177,31 +180,32 @@ class Storm:
         time.clock_settime(time.CLOCK_REALTIME, now + time.monotonic() - began)
 
     def faults(self) -> list[Callable[[], None]]:
-        many = [self.kill_worker, self.kill_driver, self.kill_courier, self.interrupt_driver, self.terminate_driver]
-        many += [self.flip_a_bit] * 4 + [self.cut_off] * 3 + [self.remove_file, self.remove_cell, self.damage_the_cache]
-        return many + [self.fill_the_disk, self.lock_the_store, self.change_the_clock] * ROOT
+        kills = [self.kill_worker, self.kill_driver, self.kill_courier, self.interrupt_driver, self.terminate_driver]
+        damage = [self.flip_a_bit] * 4 + [self.truncate_file] * 3
+        damage += [self.remove_file, self.remove_cell, self.damage_the_cache]
+        return kills + damage + [self.fill_the_disk, self.lock_the_store, self.change_the_clock] * ROOT
 
     def rage(self, count: int) -> None:
         bag: list[Callable[[], None]] = []
         for number in range(count):
-            if not bag:  # every kind comes up before one comes up again
+            if not bag:  # every fault comes up before one is repeated
                 bag = self.chance.sample(self.faults(), len(self.faults()))
             fault = bag.pop()
-            while not self.goes_on():  # all is done: something must be damaged before there is more to do
+            while not self.makes_progress():  # the sweep is done; without a cell it has work again
                 self.remove_cell()
             fault()
-            tell(f"{number + 1:3d} {fault.__name__.replace('_', ' ')}")
+            say(f"{number + 1:3d} {fault.__name__.replace('_', ' ')}")
 
     def calm(self) -> None:
-        """The same command three times: what was damaged unseen in one call is found by the next; then delivery."""
+        """The same command three times, since one call may notice what the last one missed; then delivery."""
         for command in (COMMAND, COMMAND, COMMAND, [*PERMLAB, "deliver"]):
             if self.driver is None:
                 self.start(command)
-            self._hear()
+            self._collect_output()
             self.driver = None
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -213,28 +217,28 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def cells_of(runs: Path) -> dict[str, Any]:
-    """By key, what a finished cell computed."""
-    found = {}
+    """What every finished cell computed, by key."""
+    cells = {}
     for path in sorted(runs.glob("cells/*/result.json")):
         result = json.loads(path.read_text())
         history = [json.loads(line) for line in (path.parent / "history.jsonl").read_text().splitlines()]
         losses = {entry["epoch"]: {k: v for k, v in entry.items() if "/" in k} for entry in history}
         weights = torch.load(path.parent / "weights.pt", weights_only=True)
-        found[path.parent.name] = {
+        cells[path.parent.name] = {
             "status": result["status"],
             "metrics": result["metrics"],
             "history": losses,
             "weights": {name: value.numpy().tobytes() for name, value in weights.items()},
             "predictions": (path.parent / "predictions.parquet").read_bytes(),
         }
-    return found
+    return cells
 
 
 def store_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """By key, what MLflow has of every cell, without what the clock and chance say."""
+    """What MLflow holds of every cell, by key, without times and random identifiers."""
     from mlflow import MlflowClient
 
-    client, found = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), defaultdict(list)
+    client, runs = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), defaultdict(list)
     experiment = client.get_experiment_by_name("storm")
     for run in client.search_runs([experiment.experiment_id], max_results=5000):
         key = run.data.tags.get("permlab.key")
@@ -249,24 +253,24 @@ def store_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
         for name in ("permlab.delivered", "permlab.ticket"):
             tags.pop(name, None)
         params = {name: value for name, value in run.data.params.items() if name != "runs"}
-        found[key].append({"status": run.info.status, "params": params, "tags": tags, "metrics": histories})
-    return found
+        runs[key].append({"status": run.info.status, "params": params, "tags": tags, "metrics": histories})
+    return runs
 
 
 def differences(storm: Path, calm: Path) -> list[str]:
-    """What is not as in the undisturbed sweep."""
-    found = []
+    """Where the results differ from those of the undisturbed sweep, one line each."""
+    lines = []
     ours, theirs = cells_of(storm / "disk" / "runs"), cells_of(calm / "disk" / "runs")
     if len(theirs) != CELLS or set(ours) != set(theirs):
-        found.append(f"{len(ours)} cells, {len(theirs)} without faults")
+        lines.append(f"{len(ours)} cells, {len(theirs)} without faults")
     for key in ours.keys() & theirs.keys():
-        found += [f"{key}: {part} differs" for part in theirs[key] if ours[key][part] != theirs[key][part]]
+        lines += [f"{key}: {part} differs" for part in theirs[key] if ours[key][part] != theirs[key][part]]
     in_ours, in_theirs = store_of(storm), store_of(calm)
     if set(in_ours) != set(in_theirs):
-        found.append(f"MLflow has {len(in_ours)} cells, {len(in_theirs)} without faults")
+        lines.append(f"MLflow has {len(in_ours)} cells, {len(in_theirs)} without faults")
     for key in in_ours.keys() & in_theirs.keys():
         if len(in_ours[key]) != 1:
-            found.append(f"{key}: {len(in_ours[key])} runs in MLflow")
+            lines.append(f"{key}: {len(in_ours[key])} runs in MLflow")
         for part, value in in_theirs[key][0].items():
             if (mine := in_ours[key][0][part]) != value:
                 odd = (
@@ -274,8 +278,8 @@ def differences(storm: Path, calm: Path) -> list[str]:
                     if isinstance(value, dict)
                     else [mine]
                 )
-                found.append(f"{key}: {part} in MLflow differ: {odd[:4]}")
-    return found
+                lines.append(f"{key}: {part} in MLflow differ: {odd[:4]}")
+    return lines
 
 
 def main() -> int:
@@ -285,8 +289,8 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="permlab-storm-"))
     storm, calm = folder / "storm", folder / "calm"
-    for each in (storm, calm):
-        (each / "disk").mkdir(parents=True)
+    for sweep in (storm, calm):
+        (sweep / "disk").mkdir(parents=True)
     subprocess.run(COMMAND, cwd=calm / "disk", env=environment(calm), check=True, capture_output=True)
     if ROOT:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(storm / "disk")], check=True)
@@ -294,13 +298,13 @@ def main() -> int:
         weather = Storm(storm, options.seed)
         weather.rage(options.faults)
         weather.calm()
-        found = differences(storm, calm)
-        tell(f"damaged files by kind: {dict(sorted(weather.damaged.items()))}")
-        outcome = f"{len(found)} differences" if found else "everything as without them"
-        tell("\n".join([f"seed {options.seed}: {options.faults} faults, {outcome}", *found[:20]]))
-        if any("Traceback" in line for line in weather.said):
-            tell("\n".join(["what was said:", *weather.said]))
-        return bool(found)
+        lines = differences(storm, calm)
+        say(f"damaged files by kind: {dict(sorted(weather.damaged.items()))}")
+        outcome = f"{len(lines)} differences" if lines else "everything as without them"
+        say("\n".join([f"seed {options.seed}: {options.faults} faults, {outcome}", *lines[:20]]))
+        if any("Traceback" in line for line in weather.output):
+            say("\n".join(["output of the drivers:", *weather.output]))
+        return bool(lines)
     finally:
         if ROOT:
             subprocess.run(["umount", "-l", str(storm / "disk")], check=False)

@@ -24,7 +24,6 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "infra" / "README.md"]
 TASKS = ["data", "run", "sweeps", "cluster", "tuning", "report", "readouts", "extending", "speed", "security", "python"]
-NOT_YET: set[str] = set()
 SETTINGS: dict[str, Any] = {"train": RunSettings, "config": RunSettings, "sweep": SweepSettings, "tune": TuningSettings}
 MODELS = [RunSettings, SweepSettings, TuningSettings, *BENCHES.values()]
 KEYS = {key for model in MODELS for key, _, _ in describe(model)}
@@ -41,7 +40,7 @@ def prose(page: Path) -> str:
 
 
 def spans(page: Path) -> list[str]:
-    """What stands in code font within sentences and tables."""
+    """The code spans within sentences and tables."""
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose(page))]
 
 
@@ -68,7 +67,7 @@ def calls(page: Path) -> Iterator[list[str]]:
 
 
 def check_words(verb: str, args: Namespace) -> None:
-    """What the parser leaves to the command: settings, names of data sets and readouts."""
+    """Check what the parser leaves to the command: settings, names of data sets and readouts."""
     if verb in SETTINGS:
         read_settings(SETTINGS[verb], args.words)
     elif verb == "bench":
@@ -125,7 +124,8 @@ def accepted(word: str) -> bool:
 def test_every_setting_exists(page: Path) -> None:
     groups = {key.partition(".")[0] for key in KEYS if "." in key}
     for span in spans(page):
-        if re.fullmatch(r"[a-z_]+(\.[a-z_]+)*=(?!True|False|value)\S*", span):  # those are Python, and the word for any
+        # not Python's True and False, nor the placeholder `value`
+        if re.fullmatch(r"[a-z_]+(\.[a-z_]+)*=(?!True|False|value)\S*", span):
             assert accepted(span), f"{page.name}: {span}"
         elif re.fullmatch(rf"({'|'.join(groups)})\.[a-z_]+", span):
             assert span in KEYS, f"{page.name}: {span}"
@@ -156,7 +156,7 @@ def test_every_link_and_path_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
     for span in spans(page):
         if re.fullmatch(r"(platform|readouts|datasets|tasks|infra|docs|tests)/[\w/.-]*", span):
-            assert span in NOT_YET or (ROOT / span).exists(), f"{page.name}: {span}"
+            assert (ROOT / span).exists(), f"{page.name}: {span}"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
@@ -169,7 +169,7 @@ def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, mo
 
 @each_page
 def test_code_is_fenced(page: Path) -> None:
-    """An indented block would be checked by nobody."""
+    """The tests above read fenced blocks only."""
     assert not re.search(r"^    +(permlab|make|python|infra/)", prose(page), re.M)
 
 

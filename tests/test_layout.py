@@ -1,4 +1,4 @@
-"""The promises of the layout: who may import whom, what must not exist, and that the wheel stands alone."""
+"""Which folder may import which, which files must not exist, and that the wheel works without the repository."""
 
 import ast
 import os
@@ -20,8 +20,6 @@ MAY_IMPORT = {
     "tasks": {"tasks", "readouts", "datasets"},
     "platform": {"platform", "tasks", "readouts", "datasets"},
 }
-
-
 API = ROOT / "platform" / "api"  # `permlab` itself
 ENGINE = ROOT / "tasks" / "engine"
 COMPILERS = {"numba", "llvmlite"}
@@ -35,7 +33,7 @@ def nodes(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
 
 
 def imported(file: Path, inside_functions: bool = True) -> set[str]:
-    """Every module that a file imports, at its top and, unless they are left out, inside its functions."""
+    """Every module that a file imports, at its top and, if asked for, inside its functions."""
     names: set[str] = set()
     for node in nodes(ast.parse(file.read_text()), inside_functions):
         if isinstance(node, ast.Import):
@@ -86,16 +84,15 @@ def test_the_engine_is_imported_where_it_is_used_and_compilers_by_the_engine_alo
         assert not COMPILERS & at_top, f"{file} imports a compiler at its top"
 
 
-def test_no_link_goes_around_these_rules() -> None:
+def test_no_symlink_evades_these_rules() -> None:
     for part in MAY_IMPORT:
         assert not [path for path in (ROOT / part, *(ROOT / part).rglob("*")) if path.is_symlink()]
 
 
 WITHOUT_COMPILERS = """
 import sys
-sys.modules["numba"] = sys.modules["llvmlite"] = None  # to import them raises ImportError
+sys.modules["numba"] = sys.modules["llvmlite"] = None  # importing them raises ImportError
 
-import numpy as np
 import torch
 import pytorch_lightning as pl
 from permlab.datasets.cache import build as build_data
@@ -164,7 +161,7 @@ def test_readme_has_the_map_of_the_house() -> None:
     assert sorted(name for name, _ in mapped) == sorted(str(path.relative_to(ROOT)) for path in top | rooms)
 
 
-def test_the_wheel_stands_alone(tmp_path: Path) -> None:
+def test_the_wheel_works_without_the_repository(tmp_path: Path) -> None:
     """Build it, install it into a clean environment, and use it there and from the repository's root."""
     source = tmp_path / "source"
     for item in (*MAY_IMPORT, "pyproject.toml", "README.md", "LICENSE"):

@@ -1,4 +1,4 @@
-"""docs/tour.ipynb runs from top to bottom, and what is stored of it has no path of a machine.
+"""docs/tour.ipynb runs from top to bottom, and its stored outputs contain no path of a machine.
 
 `jupyter execute --inplace docs/tour.ipynb` stores new outputs, and docs/tour.png.
 """
@@ -29,9 +29,9 @@ def test_the_tour_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_ray:
     assert not [output.text for output in outputs(book) if output.get("name") == "stderr"]
 
 
-def test_the_stored_tour_is_complete_and_has_no_path_of_a_machine() -> None:
+def test_the_stored_tour_is_complete_and_contains_no_path_of_a_machine() -> None:
     book = nbformat.read(TOUR, 4)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    said = json.dumps([output for output in outputs(book) if output.output_type != "display_data"])
-    assert not re.search(r"(?<![\\w<])/(home|tmp|root|work|Users|usr|opt)/", said)
+    stored = json.dumps([output for output in outputs(book) if output.output_type != "display_data"])
+    assert not re.search(r"(?<![\\w<])/(home|tmp|root|work|Users|usr|opt)/", stored)

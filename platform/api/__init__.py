@@ -7,18 +7,18 @@
 
 Settings are those of the command line: recipes and YAML files as positional words, single settings as keywords
 (`d=10`, `train={"epochs": 3}`, `**{"train.epochs": 3}`), or a settings object. Progress bars are shown in a terminal,
-and in a notebook that has ipywidgets; notes go to the logger `permlab`. What goes wrong is raised.
+and in a notebook that has ipywidgets; notes go to the logger `permlab`. Errors are raised.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if Path(__file__).parent.name == "api":  # an editable install: the other parts are not beside this file
+if Path(__file__).parent.name == "api":  # an editable install: the other packages are not next to this file
     __path__.append(str(Path(__file__).parents[2]))
 
 from permlab.platform.errors import ConfigError, RunError, RunStopped
 
-if TYPE_CHECKING:  # `import permlab` is quick: each function imports what it needs
+if TYPE_CHECKING:  # keeps `import permlab` quick: each function imports what it needs
     from collections.abc import Iterable
 
     from pydantic import BaseModel
@@ -35,7 +35,7 @@ __all__ = ["ConfigError", "RunError", "RunStopped", "certify", "read", "report",
 
 
 def train(*words: "Word", fresh: bool = False, callbacks: "Iterable[Callback]" = (), **settings: Any) -> "Result":
-    """Train one cell, or give its stored result; `fresh` runs it again. Lightning calls the callbacks too.
+    """Train one cell, or return its stored result; `fresh` runs it again. `callbacks` are Lightning's.
 
     >>> permlab.train(dataset="proteins_full", method="ordering", d=10).metrics["holdout"]["auc"]
     """
@@ -53,7 +53,7 @@ def train(*words: "Word", fresh: bool = False, callbacks: "Iterable[Callback]" =
 def sweep(*words: "Word", address: str | None = None, **settings: Any) -> "Sweep":
     """Run every combination of dataset × method × d × seed on Ray; finished cells are not run again.
 
-    `address` is that of a Ray cluster. Raises RunError if cells failed; `read` gives the others.
+    `address` is that of a Ray cluster. Raises RunError if cells failed; `read` returns the finished ones.
 
     >>> permlab.sweep("paper-proteins", method=["sum", "sort"], seed=range(5)).frame()
     """
@@ -87,7 +87,7 @@ def tune(*words: "Word", address: str | None = None, **settings: Any) -> "Tuning
 
 
 def read(name: str, runs: str | Path = "runs") -> "Sweep":
-    """A sweep as it is stored: in the runs folder, or in MLflow if it is not all there."""
+    """A stored sweep: from the runs folder, or from MLflow if it is not all there."""
     from permlab.platform.display.console import notes_logged
     from permlab.platform.report.read import read_stored
     from permlab.platform.results.sweep import Sweep
@@ -105,7 +105,7 @@ def report(name: str, folder: str | Path | None = None, runs: str | Path = "runs
 def certify(method: str, n: int, d: int, **options: Any) -> "Certificate":
     """Search n × d matrices for what a readout keeps and loses.
 
-    Options are those of the readout, and key, samples, steps, seed, budget, seconds as of `permlab certify`.
+    Options are those of the readout, and key, samples, steps, seed, budget, seconds as in `permlab certify`.
 
     >>> permlab.certify("ordering", n=3, d=2, key="spark").universality.universal
     """

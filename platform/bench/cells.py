@@ -1,4 +1,4 @@
-"""The cells that a benchmark of training goes through."""
+"""The cells of a training benchmark."""
 
 from itertools import product
 from typing import Any
@@ -9,7 +9,7 @@ from permlab.platform.sweep.plan import manifest_of
 
 
 def cells_of(bench: CellsBench, folder: str) -> list[dict[str, Any]]:
-    """The settings of every cell's run, with runs in this folder; data sets that are missing are built first."""
+    """Run settings of every cell, with `folder` as runs folder; missing data sets are built first."""
     for dataset in bench.dataset:
         build_if_missing(dataset)
     manifests = {dataset: manifest_of(dataset) for dataset in bench.dataset}
@@ -20,7 +20,7 @@ def cells_of(bench: CellsBench, folder: str) -> list[dict[str, Any]]:
 
 
 def name_of(cell: dict[str, Any]) -> dict[str, Any]:
-    """What a row of results starts with."""
+    """The columns that every row of results starts with."""
     return {key: cell[key] for key in ("dataset", "method", "d")}
 
 

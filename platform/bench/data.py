@@ -1,4 +1,4 @@
-"""Data sets: building, opening, putting batches together, and memory, beside PyG's InMemoryDataset + DataLoader."""
+"""Data sets: build, open, batches and memory, compared with PyG's InMemoryDataset + DataLoader."""
 
 import os
 import statistics
@@ -21,11 +21,11 @@ from permlab.platform.sweep.plan import manifest_of
 
 CLI = "import sys; from permlab.platform.cli import main; sys.exit(main(sys.argv[1:]))"
 MODULES = {"ours": "reading", "plain": "plain_reading"}
-MOST_PLAIN = 200_000  # graphs: PyG's way makes an object of every one of them
+MOST_PLAIN = 200_000  # graphs: PyG creates one object per graph
 
 
 def measure(bench: DataBench) -> dict[str, Any]:
-    """Every data set is built from nothing, in a cache of its own."""
+    """Every data set is built from scratch, in a temporary cache."""
     rows = []
     machine = facts(bench.threads)
     with _own_cache() as folder, progress_bar("bench data", "data sets") as report:
@@ -53,7 +53,7 @@ def _own_cache() -> Iterator[Path]:
 
 
 def _plain_build(name: str, folder: Path) -> dict[str, float | None]:
-    """PyG has a reader of its own for what comes from the TU collection."""
+    """Build it with PyG's own reader, which exists only for the TU collection."""
     source = parse_name(name).source
     if not isinstance(source, TU):
         return {"plain_build_seconds": None, "plain_build_peak_mb": None}
@@ -63,58 +63,58 @@ def _plain_build(name: str, folder: Path) -> dict[str, float | None]:
 
 
 def _compare(bench: DataBench, name: str, path: str) -> dict[str, Any]:
-    """Memory of several processes that have read everything; then opening and an epoch of batches, in turn."""
+    """Memory of several processes that have read everything; then the times of opening and of an epoch, in turn."""
     graphs = manifest_of(name).graphs
     sides = {"ours": name} | ({"plain": path} if graphs <= MOST_PLAIN else {})
-    found: dict[str, Any] = {"graphs": graphs, "memory_mb": {}}
+    measured: dict[str, Any] = {"graphs": graphs, "memory_mb": {}}
     times: dict[str, list[float]] = {}
     with ExitStack() as stack:
-        firsts = {}
-        for side, where in sides.items():
+        first_workers = {}
+        for side, source in sides.items():
             workers = [stack.enter_context(Worker(bench.threads)) for _ in range(max(bench.workers))]
             workers[0].call(f"{MODULES[side]}.start", name=name, path=path)
-            found["memory_mb"][side] = _memory(side, where, workers, bench.workers)
-            firsts[side] = workers[0]
-        for side, worker in [pair for _ in range(bench.repeats) for pair in firsts.items()]:
+            measured["memory_mb"][side] = _memory(side, source, workers, bench.workers)
+            first_workers[side] = workers[0]
+        for side, worker in [pair for _ in range(bench.repeats) for pair in first_workers.items()]:
             opened = 1000 * worker.call(f"{MODULES[side]}.open_set", name=sides[side])
             times.setdefault(f"{side}_open", []).append(opened)
             batch = 1000 * worker.call(f"{MODULES[side]}.epoch", batch_size=bench.batch_size)
             times.setdefault(f"{side}_batch", []).append(batch)
-    for what, values in times.items():
-        found[f"{what}_ms"], found[f"{what}_range"] = statistics.median(values), spread(values)
-    for what in ("open", "batch"):
-        plain_ms = found.get(f"plain_{what}_ms")
-        found[f"{what}_ratio"] = plain_ms / found[f"ours_{what}_ms"] if plain_ms else None
-    return found
+    for label, values in times.items():
+        measured[f"{label}_ms"], measured[f"{label}_range"] = statistics.median(values), spread(values)
+    for step in ("open", "batch"):
+        plain_ms = measured.get(f"plain_{step}_ms")
+        measured[f"{step}_ratio"] = plain_ms / measured[f"ours_{step}_ms"] if plain_ms else None
+    return measured
 
 
-def _memory(side: str, where: str, workers: list[Worker], counts: list[int]) -> dict[str, float]:
-    """MB that processes take in all for the data set, shared pages counted once; by how many they are."""
+def _memory(side: str, source: str, workers: list[Worker], counts: list[int]) -> dict[str, float]:
+    """{number of processes: MB that they take together for the data set, shared pages counted once}."""
 
-    def in_all() -> float:
+    def total() -> float:
         return sum([worker.call("process_memory.own") for worker in workers])
 
     for worker in workers[1:]:
         worker.call(f"{MODULES[side]}.start")
-    before, found = in_all(), {}
+    before, by_count = total(), {}
     for count, worker in enumerate(workers, start=1):
-        worker.call(f"{MODULES[side]}.open_set", name=where)
+        worker.call(f"{MODULES[side]}.open_set", name=source)
         worker.call(f"{MODULES[side]}.read")
         if count in counts:
-            found[str(count)] = in_all() - before
-    return found
+            by_count[str(count)] = total() - before
+    return by_count
 
 
 def show(result: dict[str, Any]) -> None:
     settings, machine = result["settings"], result["machine"]
     columns = ("graphs", "build, s", "PyG", "peak, MB", "PyG", "open, ms", "PyG", "batch, ms", "PyG", "ratio")
     table = new_table(("data set",), columns)
-    memory = new_table(("data set", "MB in all"), [f"{n} worker{'s' * (n > 1)}" for n in settings["workers"]])
+    memory = new_table(("data set", "total MB"), [f"{n} worker{'s' * (n > 1)}" for n in settings["workers"]])
     for row in result["rows"]:
         forms = {"build_seconds": "{:.1f}", "build_peak_mb": "{:,.0f}", "open_ms": "{:.2f}", "batch_ms": "{:.2f}"}
         cells = [
-            "–" if row.get(side + what) is None else form.format(row[side + what])
-            for what, form in forms.items()
+            "–" if row.get(side + quantity) is None else form.format(row[side + quantity])
+            for quantity, form in forms.items()
             for side in ("ours_", "plain_")
         ]
         ratio = f"{row['batch_ratio']:.1f}×" if row["batch_ratio"] else "–"
@@ -126,10 +126,10 @@ def show(result: dict[str, Any]) -> None:
                 )
     print_table(table)
     out.print(
-        f"Medians of {settings['repeats']} measurements in turn, batch {settings['batch_size']}; build: all cores. "
-        f"{caption(machine)}; load {machine['load']} when it began.\nPyG: an InMemoryDataset of the same training "
-        f"graphs in one file, and DataLoader; not above {MOST_PLAIN:,} graphs.\n",
+        f"Medians of {settings['repeats']} measurements in turn, batch {settings['batch_size']}; build on all cores. "
+        f"{caption(machine)}; load {machine['load']} at the start.\nPyG: an InMemoryDataset of the same training "
+        f"graphs in one file, and DataLoader; left out above {MOST_PLAIN:,} graphs.\n",
         markup=False,
     )
     print_table(memory)
-    out.print("Memory for the data set in all processes together (PSS), every byte of it read.")
+    out.print("Memory for the data set, summed over all processes (PSS), after reading every byte.")

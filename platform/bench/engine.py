@@ -1,7 +1,7 @@
-"""What each part of the fast engine gains: training with all of it, and with one part left out, in turn.
+"""What each part of the fast engine gains: training with the whole engine and with one part left out, in turn.
 
-A gain is the time without a part over the time with all of them. Two workers on the same cores: one with the engine,
-one that trains the plain task, with the compiled kernels of single operators alone.
+Gain = time without the part / time with the whole engine. Two workers share the cores: one runs the engine, the other
+the plain task, whose single operators have compiled kernels but which has no engine.
 """
 
 import statistics
@@ -32,18 +32,18 @@ def measure(bench: EngineBench) -> dict[str, Any]:
         for done, cell in enumerate(cells):
             report(done, len(cells))
             rows.append(name_of(cell) | _cell(bench, cell, list(parts), fast, plain))
-    taken = [row for row in rows if "refused" not in row]
-    gains = [gain_of(name, taken) for name in (*parts, PLAIN)] if taken else []
+    accepted = [row for row in rows if "refused" not in row]
+    gains = [gain_of(name, accepted) for name in (*parts, PLAIN)] if accepted else []
     document = {"bench": "engine", "machine": machine, "settings": bench.model_dump(), "parts": parts}
     return document | {"rows": rows, "gains": gains}
 
 
 def _chosen(names: list[str] | None) -> dict[str, str]:
-    """The parts to leave out, and what each does; only the engine knows which ones there are."""
+    """The parts to leave out and what each does; the engine has the list of all parts."""
     try:
         from permlab.tasks.engine.door import PARTS
     except ImportError as error:
-        raise RunError(f"there is no fast engine here ({error}); pip install 'permlab[fast]'") from None
+        raise RunError(f"the fast engine is not installed ({error}); pip install 'permlab[fast]'") from None
     for name in names or ():
         if name not in PARTS:
             raise ConfigError(f"parts={name}: unknown {name!r}: choose from {', '.join(PARTS)}")
@@ -51,7 +51,7 @@ def _chosen(names: list[str] | None) -> dict[str, str]:
 
 
 def _cell(bench: EngineBench, cell: dict[str, Any], parts: list[str], fast: Worker, plain: Worker) -> dict[str, Any]:
-    """Milliseconds per step of every way, and what each gains the whole engine; or why the engine refuses the cell."""
+    """Milliseconds per step and gain, whole and without each part; or why the engine refuses the cell."""
     times: dict[str, list[float]] = {name: [] for name in (WHOLE, *parts, PLAIN)}
     for _ in range(bench.repeats):
         for name in times:
@@ -69,7 +69,7 @@ def _cell(bench: EngineBench, cell: dict[str, Any], parts: list[str], fast: Work
 
 
 def gain_of(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Geometric means over all cells and over those of each data set, and the extremes."""
+    """Geometric means over all cells and per data set, and the extremes."""
     by_gain = sorted(rows, key=lambda row: row["gain"][name])
     return {
         "part": name,
@@ -95,12 +95,12 @@ def show(result: dict[str, Any]) -> None:
     cells = new_table(("data set", "method"), ("d", "whole, ms", *names))
     for row in result["rows"]:
         if "refused" not in row:
-            each = (f"{row['gain'][name]:.2f}×" for name in names)
-            cells.add_row(row["dataset"], row["method"], str(row["d"]), f"{row['ms'][WHOLE]:.2f}", *each)
+            cell_gains = (f"{row['gain'][name]:.2f}×" for name in names)
+            cells.add_row(row["dataset"], row["method"], str(row["d"]), f"{row['ms'][WHOLE]:.2f}", *cell_gains)
     print_table(cells)
     for row in result["rows"]:
         if "refused" in row:
-            out.print(f"{title_of(row)} is left out, the engine refuses it: {row['refused']}", markup=False)
+            out.print(f"{title_of(row)} is left out because the engine refuses it: {row['refused']}", markup=False)
     out.print()
     datasets = list(dict.fromkeys(row["dataset"] for row in result["rows"] if "refused" not in row))
     table = new_table(("part",), ("gain", *datasets, "least", "at", "most", "at"))
@@ -109,11 +109,11 @@ def show(result: dict[str, Any]) -> None:
         extremes = (f"{gain['least']:.2f}×", gain["least_at"], f"{gain['most']:.2f}×", gain["most_at"])
         table.add_row(gain["part"], *means, *extremes)
     print_table(table)
-    for name, what in result["parts"].items():
-        out.print(f"{name}: {what}", markup=False)
+    for name, description in result["parts"].items():
+        out.print(f"{name}: {description}", markup=False)
     out.print(
-        "Gain: time of a training step without the part over that with the whole engine; geometric means. Medians of "
+        "Gain: step time without the part / step time with the whole engine; geometric means. Medians of "
         f"{settings['repeats']} measurements in turn, batch {settings['batch_size']}. {caption(machine)}; load "
-        f"{machine['load']} when it began.",
+        f"{machine['load']} at the start.",
         markup=False,
     )

@@ -1,4 +1,4 @@
-"""What a sweep costs as it grows: thousands of cells that do nothing, then `status` and `report` of them."""
+"""What a sweep costs as it grows: thousands of cells that do nothing, then `permlab status` and `report`."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ NAME = "no-op"
 
 
 def no_op(settings: Any) -> dict[str, Any]:
-    """A cell that is recorded as any other, but trains nothing."""
+    """A cell that is recorded like any other but trains nothing."""
     from permlab.datasets.store import GraphStore
     from permlab.platform.files.json_files import write_json
     from permlab.platform.run.record import FINISHED, Record
@@ -39,7 +39,7 @@ def no_op(settings: Any) -> dict[str, Any]:
 
 
 def drive(cells: int, folder: str) -> int:
-    """The sweep's own process."""
+    """Run the sweep; called in its own process."""
     from permlab.platform.sweep.drive import run_sweep
 
     grid = {"dataset": ["synthetic"], "method": ["sum"], "d": [1], "seed": list(range(cells))}
@@ -63,24 +63,24 @@ def _measure(cells: int) -> dict[str, Any]:
         facts = {"cells": cells, "seconds": seconds, "ms_a_cell": 1000 * seconds / cells}
         facts |= {"driver_mb": driver, "courier_mb": courier}
         facts |= {f"{verb}_seconds": _call(verb, NAME, "--runs", folder) for verb in ("status", "report")}
-        stored = (read_json(Path(folder) / "sweeps" / NAME / "sweep.json") or {}).get("status")
-        if stored != "FINISHED":
-            raise RunError(f"the sweep of empty cells ended as {stored}")
-        return facts | {"files_a_cell": files_a_cell(Path(folder))}
+        status = (read_json(Path(folder) / "sweeps" / NAME / "sweep.json") or {}).get("status")
+        if status != "FINISHED":
+            raise RunError(f"the sweep of cells that do nothing ended as {status}, not as FINISHED")
+        return facts | {"files_a_cell": files_per_cell(Path(folder))}
 
 
 def _call(*words: str) -> float:
-    """Seconds of the whole command."""
+    """Seconds that the whole command takes."""
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", CLI, *words], capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise RunError(f"permlab {words[0]} failed: {said[-1]}")
+        error_lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RunError(f"permlab {words[0]} failed: {error_lines[-1]}")
     return time.perf_counter() - start
 
 
-def files_a_cell(runs: Path) -> int:
-    """The most files that a cell has left in its folder."""
+def files_per_cell(runs: Path) -> int:
+    """The largest number of files in any cell's folder."""
     return max(sum(path.is_file() for path in folder.iterdir()) for folder in (runs / "cells").iterdir())
 
 
@@ -92,5 +92,5 @@ def show(growth: list[dict[str, Any]]) -> None:
         numbers += [f"{facts[name]:.0f}" for name in ("driver_mb", "courier_mb")]
         numbers += [f"{facts[name]:.1f}" for name in ("status_seconds", "report_seconds")]
         table.add_row(*numbers, str(facts["files_a_cell"]))
-    out.print("cells that do nothing (plan, Ray, tracking to SQLite, table), and the largest resident memory")
+    out.print("Cells that do nothing (plan, Ray, tracking to SQLite, table); MB: peak resident memory")
     print_table(table)

@@ -1,8 +1,8 @@
-"""How often the report's tests are wrong: their false alarms on simulated data sets where all methods are equal.
+"""How often the report's tests raise false alarms, on simulated data sets where all methods are equal.
 
-Beside them what the report does not do, so that one sees why: Friedman's test over seeds × d of one data set, the
-t-test without its correction, a test on one split read as one about all splits, and the interval of our mean for the
-paper's single run. A test that holds its level raises a false alarm on 5 % of the data sets, or fewer.
+Also measured, to show why the report avoids them: Friedman's test over seeds × d of one data set, the t-test without
+its correction, a test on one split read as a claim about all splits, and judging the paper's single run by the interval
+of our mean. A test that holds its level raises a false alarm on at most 5 % of the data sets.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ SHARE = HOLDOUT / (GRAPHS - HOLDOUT)
 RANDOM, OWN, SAME = "random splits", "one split", "one split, methods equal on it"  # how scores are simulated
 Scores = np.ndarray  # of one data set: [d, seed, method]
 
-# By what the report does, or did: the scores that the test sees, whether it raises an alarm, and if the report does it.
+# Name: (which simulated scores it sees, whether it raises an alarm on them, whether the report uses it).
 TESTS: dict[str, tuple[str, Callable[[Scores], bool], bool]] = {
     "random splits: corrected t, Holm over pairs and d": (RANDOM, lambda scores: pairs_differ(scores, SHARE), True),
     "random splits: the same without the correction": (RANDOM, lambda scores: pairs_differ(scores, 0.0), False),
@@ -44,10 +44,10 @@ def measure(bench: LevelBench) -> dict[str, Any]:
     with progress_bar("bench level", "data sets") as report:
         for done in range(bench.data_sets):
             report(done, bench.data_sets)
-            drawn[RANDOM].append(random_splits(rng, methods, seeds + 1, bench.d))  # one more is the paper's run
+            drawn[RANDOM].append(random_splits(rng, methods, seeds + 1, bench.d))  # the extra seed is the paper's run
             drawn[OWN].append(one_split(rng, methods, seeds, d, same=False)[None])
             drawn[SAME].append(one_split(rng, methods, seeds, d, same=True)[None])
-    scores = {way: np.array(found) for way, found in drawn.items()}
+    scores = {way: np.array(data_sets) for way, data_sets in drawn.items()}
     document = {"bench": "level", "machine": facts(), "settings": bench.model_dump()}
     return document | {
         "tests": _within_a_data_set(bench, scores),
@@ -59,13 +59,13 @@ def measure(bench: LevelBench) -> dict[str, Any]:
 def _within_a_data_set(bench: LevelBench, scores: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     rows = []
     for (test, (way, alarm, ours)), n in product(TESTS.items(), bench.seeds):
-        rates = {str(k): _rate(alarm(each[:, :n, :k]) for each in scores[way]) for k in bench.methods}
+        rates = {str(k): _rate(alarm(data_set[:, :n, :k]) for data_set in scores[way]) for k in bench.methods}
         rows.append({"test": test, "in_report": ours, "seeds": n, "rates": rates})
     return rows
 
 
 def _over_data_sets(bench: LevelBench, scores: np.ndarray, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """As many groups of data sets as there are data sets, drawn at random; a method's score there is its mean."""
+    """Random groups of data sets, as many as data sets; a method's score on a data set is its mean over d and seeds."""
     rows = []
     means = scores[:, :, :-1].mean(axis=(1, 2))
     for blocks in bench.blocks:
@@ -78,7 +78,7 @@ def _over_data_sets(bench: LevelBench, scores: np.ndarray, rng: np.random.Genera
 def _intervals(bench: LevelBench, scores: np.ndarray) -> list[dict[str, Any]]:
     """The paper's number is one more run of the same method: a perfect reproduction."""
     rows = []
-    runs = [values.tolist() for each in scores[:, -1] for values in each.T]  # at the largest d: a list of seeds
+    runs = [seeds.tolist() for data_set in scores[:, -1] for seeds in data_set.T]  # at the last d, one list per method
     for (test, (half_width, ours)), n in product(INTERVALS.items(), bench.seeds):
         rate = _rate(abs(run[n] - np.mean(run[:n])) > (half_width(run[:n]) or 0.0) for run in runs)
         rows.append({"test": test, "in_report": ours, "seeds": n, "rate": rate})
@@ -110,7 +110,7 @@ def show(result: dict[str, Any]) -> None:
         table.add_row(*_facts(row), *(f"{rate:.1%}" for rate in row["rates"].values()))
     print_table(table)
     out.print()
-    table = new_table(("in the report", "a perfect reproduction", "over"), ["called another"])
+    table = new_table(("in the report", "a perfect reproduction", "over"), ["judged different"])
     for row in result["intervals"]:
         table.add_row(*_facts(row), f"{row['rate']:.1%}")
     print_table(table)

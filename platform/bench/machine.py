@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: products of matrices, and copying memory."""
+"""The measured limits of this machine: matrix products and memory copies."""
 
 import os
 import platform
@@ -11,9 +11,9 @@ PACKAGES = ("torch", "torch-geometric", "pytorch-lightning", "numpy")
 
 
 def limits(size: int = 2048, megabytes: int = 256, seconds: float = 0.5) -> dict[str, Any]:
-    """The best within half a second each: GFLOP/s of a float32 GEMM, GB/s of a copy (bytes read and written).
+    """The best within `seconds` each: GFLOP/s of a float32 GEMM, GB/s of a copy (bytes read and written).
 
-    `instructions` are those that torch uses: fewer than the CPU has where the environment hides some.
+    `instructions` is the set that torch uses; the environment may hide some of the CPU's.
     """
     import torch
 
@@ -31,7 +31,7 @@ def limits(size: int = 2048, megabytes: int = 256, seconds: float = 0.5) -> dict
 
 
 def _best(action: Any, seconds: float) -> float:
-    action()  # once, so that no page is touched for the first time
+    action()  # warm-up: touching a page for the first time is slow
     best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
         start = time.perf_counter()
@@ -41,7 +41,7 @@ def _best(action: Any, seconds: float) -> float:
 
 
 def facts(threads: int = 1) -> dict[str, Any]:
-    """Machine, versions and date: what a figure means nothing without."""
+    """Machine, versions and date: a measurement means nothing without them."""
     from permlab.platform.run.numerics import cpu_name
 
     return {
@@ -49,7 +49,7 @@ def facts(threads: int = 1) -> dict[str, Any]:
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": threads,
-        "load": round(os.getloadavg()[0], 2),  # of all that runs here: above 1, the figures are those of a busy machine
+        "load": round(os.getloadavg()[0], 2),  # of all processes; above 1 the machine was busy
         "versions": {"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
     }
 

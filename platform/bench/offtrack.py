@@ -1,4 +1,4 @@
-"""Training with settings that are not the paper's, beside the plain script with the same ones."""
+"""Training with settings other than the paper's, compared with the plain script at the same settings."""
 
 import tempfile
 from typing import Any
@@ -20,7 +20,7 @@ def measure(bench: OfftrackBench) -> dict[str, Any]:
     for name, (variant, changed) in variants.items():
         with tempfile.TemporaryDirectory(prefix="permlab-bench-") as compiled:
             own_cache = {"NUMBA_CACHE_DIR": compiled} if variant.environment else {}
-            result = train.measure(changed, variant.environment | own_cache, f"offtrack, {variant.what}")
+            result = train.measure(changed, variant.environment | own_cache, f"offtrack, {variant.description}")
         instructions = result["machine"]["instructions"]
         rows += [{"variant": name, "instructions": instructions} | row for row in result["rows"]]
     return {"bench": "offtrack", "machine": machine, "settings": bench.model_dump(), "rows": rows}
@@ -33,10 +33,10 @@ def show(result: dict[str, Any]) -> None:
         table.add_row(row["variant"], row["dataset"], row["method"], *train.speed_cells(row))
     print_table(table)
     slowest = min(rows, key=lambda row: row["ratio"])
-    what = "; ".join(f"{name}: {VARIANTS[name].what}" for name in settings["variant"])
+    descriptions = "; ".join(f"{name}: {VARIANTS[name].description}" for name in settings["variant"])
     out.print(
         f"A training step, batch {settings['batch_size']}; medians of {settings['repeats']} runs in turn. "
-        f"{caption(machine)}; load {machine['load']} when it began.\n{what}.\n"
+        f"{caption(machine)}; load {machine['load']} at the start.\n{descriptions}.\n"
         f"{reasons(rows)}{averages(rows, 'variant')}\n"
         f"The smallest ratio: {slowest['ratio']:.1f}×, {slowest['variant']}, {title_of(slowest)}",
         markup=False,

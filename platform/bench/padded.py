@@ -1,4 +1,4 @@
-"""The readouts as one writes them on padded tensors [B, N, d], and PyG's own aggregations."""
+"""The readouts written on padded tensors [B, N, d], and with PyG's own aggregations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def dense_gaussians(x: Tensor, index: Tensor, max_nodes: int, centres: Tensor) -
 
 
 def set2set(ours: nn.Module) -> Set2Set:
-    """PyG's with the weights of our readout: an LSTM of one layer instead of an LSTM cell."""
+    """PyG's Set2Set with our readout's weights; it has a one-layer LSTM where ours has an LSTM cell."""
     cell: Any = ours.get_submodule("lstm")
     aggregation = Set2Set(cell.hidden_size, processing_steps=3)
     aggregation.lstm.load_state_dict({f"{name}_l0": weight for name, weight in cell.state_dict().items()})
@@ -54,7 +54,7 @@ def set2set(ours: nn.Module) -> Set2Set:
 
 
 def padded(method: str, max_nodes: int, ours: nn.Module | None) -> Pool | None:
-    """`method` on padded tensors; None if nobody would write it so."""
+    """`method` on padded tensors; None if nobody would write it that way."""
     ways: dict[str, Pool] = {
         "sort_columns": lambda x, index: sorted_columns(x, index, max_nodes),
         "ordering": lambda x, index: sorted_columns(with_sum(x), index, max_nodes),
@@ -66,7 +66,7 @@ def padded(method: str, max_nodes: int, ours: nn.Module | None) -> Pool | None:
 
 
 def aggregation(method: str, max_nodes: int, ours: nn.Module | None) -> Pool | None:
-    """`method` by PyG's aggregations; None if it has none."""
+    """`method` with PyG's aggregations; None if PyG has none."""
     summed, by_last = SumAggregation(), SortAggregation(max_nodes)
     ways: dict[str, Pool] = {
         "sort": by_last,

@@ -26,19 +26,19 @@ def draw(result: dict[str, Any]) -> Figure:
     bottom = min(1.0, *(row["ratio_range"][0] for row in rows))
     bar = 0.84 / len(widths)
     for axis, dataset in zip(axes[:, 0], datasets, strict=True):
-        for place, d in enumerate(widths):
+        for index, d in enumerate(widths):
             cells = {row["method"]: row for row in rows if (row["dataset"], row["d"]) == (dataset, d)}
-            found = [(i, cells[method]) for i, method in enumerate(methods) if method in cells]
-            x = [i + (place - (len(widths) - 1) / 2) * bar for i, _ in found]
-            ratio = [row["ratio"] for _, row in found]
+            measured = [(i, cells[method]) for i, method in enumerate(methods) if method in cells]
+            x = [i + (index - (len(widths) - 1) / 2) * bar for i, _ in measured]
+            ratios = [row["ratio"] for _, row in measured]
             whiskers = [
-                [max(0.0, row["ratio"] - row["ratio_range"][0]) for _, row in found],
-                [max(0.0, row["ratio_range"][1] - row["ratio"]) for _, row in found],
+                [max(0.0, row["ratio"] - row["ratio_range"][0]) for _, row in measured],
+                [max(0.0, row["ratio_range"][1] - row["ratio"]) for _, row in measured],
             ]
-            shade = SHADES[place % len(SHADES)]
-            axis.bar(x, ratio, bar * 0.94, color=shade, label=f"d = {d}", yerr=whiskers, ecolor="#495057", capsize=1.5)
-            for at, row, whisker in zip(x, ratio, whiskers[1], strict=True):
-                axis.text(at, (row + whisker) * 1.04, f"{row:.1f}", ha="center", va="bottom", fontsize=6.5)
+            shade = SHADES[index % len(SHADES)]
+            axis.bar(x, ratios, bar * 0.94, color=shade, label=f"d = {d}", yerr=whiskers, ecolor="#495057", capsize=1.5)
+            for at, ratio, whisker in zip(x, ratios, whiskers[1], strict=True):
+                axis.text(at, (ratio + whisker) * 1.04, f"{ratio:.1f}", ha="center", va="bottom", fontsize=6.5)
         axis.axhline(1, color="#d9480f", lw=1)
         axis.set(yscale="log", ylim=(bottom * 0.9, top), ylabel="times as fast")
         axis.set_yticks([tick for tick in TICKS if bottom * 0.9 <= tick <= top], minor=False)
@@ -50,8 +50,8 @@ def draw(result: dict[str, Any]) -> Figure:
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].legend(ncols=len(widths), loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=8)
-    what = f"a training step beside plain PyG + Lightning; medians of {result['settings']['repeats']} runs in turn"
-    figure.supxlabel(f"{what}. {caption(result['machine'])}", fontsize=8)
+    subject = f"a training step against plain PyG + Lightning; medians of {result['settings']['repeats']} runs in turn"
+    figure.supxlabel(f"{subject}. {caption(result['machine'])}", fontsize=8)
     return figure
 
 

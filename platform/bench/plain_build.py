@@ -1,4 +1,4 @@
-"""Building a TU data set as PyG's users do: `python -m permlab.platform.bench.plain_build NAME FOLDER`."""
+"""Builds a TU data set as PyG's users do: `python -m permlab.platform.bench.plain_build NAME FOLDER`."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ def main(name: str, folder: str) -> None:
     archive = Path(os.environ.get("PERMLAB_MIRROR", "")) / f"{name}.zip"
     if archive.is_file():
         unzip(archive, Path(folder) / name / "raw", {f"{name}_{part}.txt" for part in PARTS})
-    with redirect_stderr(StringIO()):  # PyG announces what it does
+    with redirect_stderr(StringIO()):  # PyG prints its progress
         TUDataset(folder, name, use_node_attr=True)
 
 

@@ -22,7 +22,7 @@ from permlab.tasks.activations import activation_of
 
 
 class PlainModel(pl.LightningModule):
-    """The same model as a trial's GraphModel, with a copy of its weights."""
+    """The same model as our GraphModel, with a copy of its weights."""
 
     vectors: Tensor
 
@@ -43,7 +43,7 @@ class PlainModel(pl.LightningModule):
         self._copy(weights)
 
     def _readout(self, d: int, ours: nn.Module, weights: dict[str, Tensor]) -> tuple[nn.Module | None, int]:
-        """PyG's aggregation, if it has one, and the width of what is pooled."""
+        """PyG's aggregation, if it has one, and the width of the pooled vector."""
         if self.method == "sum":
             return SumAggregation(), d
         if self.method == "sort":
@@ -96,19 +96,19 @@ class PlainModel(pl.LightningModule):
 
 
 def permuted_copies(graphs: list[Data], copies: int, seed: int) -> list[Data]:
-    """So many copies of every graph, its nodes renumbered at random."""
+    """`copies` copies of every graph, each with its nodes renumbered at random."""
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    permuted = []
     for _ in range(copies):
         for graph in graphs:
             order = torch.randperm(graph.num_nodes, generator=generator)
-            place = torch.argsort(order)
-            found.append(Data(x=graph.x[order], edge_index=place[graph.edge_index], y=graph.y))
-    return found
+            new_index = torch.argsort(order)
+            permuted.append(Data(x=graph.x[order], edge_index=new_index[graph.edge_index], y=graph.y))
+    return permuted
 
 
 def fit(model: PlainModel, loader: DataLoader, callbacks: list[pl.Callback]) -> None:
-    """Train until a callback ends it."""
+    """Train until a callback stops it."""
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pytorch_lightning")
     trainer = pl.Trainer(

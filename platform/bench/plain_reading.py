@@ -1,4 +1,4 @@
-"""The same with PyG: an InMemoryDataset in one file, and DataLoader. Runs in a worker: see `worker.py`."""
+"""The same as `reading.py`, with PyG's InMemoryDataset and DataLoader. Runs in a worker: see `worker.py`."""
 
 import time
 
@@ -8,7 +8,7 @@ from torch_geometric.loader import DataLoader
 from permlab.datasets.store import GraphStore
 from permlab.tasks.pyg import to_pyg
 
-_open: list["PlainDataset"] = []  # what a worker holds open
+_open: list["PlainDataset"] = []  # the data set that the worker holds open
 
 
 class PlainDataset(InMemoryDataset):
@@ -20,7 +20,7 @@ class PlainDataset(InMemoryDataset):
 
 
 def start(name: str = "", path: str = "") -> None:
-    """Import what is needed; with a name, write its training part of seed 0 to the path first."""
+    """By now everything is imported; with a name, write that data set's training part of seed 0 to `path`."""
     if name:
         store = GraphStore.open(name)
         PlainDataset.save(to_pyg(store, store.split(0).train), path)
@@ -33,7 +33,7 @@ def open_set(name: str) -> float:
 
 
 def read() -> None:
-    """Every byte."""
+    """Read every byte."""
     for name in ("x", "edge_index", "y"):
         _open[0]._data[name].sum()
 

@@ -1,4 +1,4 @@
-"""Memory of processes as Linux counts it: shared pages are not counted once per process."""
+"""Memory of processes as Linux reports it: PSS, which splits shared pages among processes, and peak resident memory."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def rollup(pid: int) -> dict[str, float]:
 
 
 def own() -> float:
-    """PSS of this process, in MB: what several processes map is shared out among them."""
+    """PSS of this process, in MB: a page that n processes share counts 1/n in each."""
     return rollup(os.getpid())["pss"]
 
 
@@ -30,7 +30,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def peak_of_tree(command: list[str]) -> tuple[float, float]:
-    """Run a command; seconds, and the largest sum of PSS in MB over it and its children, seen every 50 ms."""
+    """Run a command; (seconds, peak PSS in MB of it and all its descendants, sampled every 50 ms)."""
     peak = 0.0
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -41,7 +41,7 @@ def peak_of_tree(command: list[str]) -> tuple[float, float]:
         while not finished.wait(0.05):
             try:
                 peak = max(peak, sum(rollup(pid)["pss"] for pid in _tree(process.pid)))
-            except (OSError, ValueError):  # a child ended while it was looked at
+            except (OSError, ValueError):  # a child exited while we read its files
                 continue
 
     watcher = threading.Thread(target=watch)
@@ -51,19 +51,19 @@ def peak_of_tree(command: list[str]) -> tuple[float, float]:
     finished.set()
     watcher.join()
     if code:
-        raise RunError(f"`{' '.join(command[3:])}` failed (exit code {code}); it says why above")
+        raise RunError(f"`{' '.join(command[3:])}` failed (exit code {code}); its message is above")
     return seconds, peak
 
 
 def peak_resident(command: list[str], child: str) -> tuple[float, float]:
-    """Run a command; the largest resident memory, in MB, of it and of its children whose command names `child`."""
+    """Run a command; peak resident memory, in MB, of it and of its children that have `child` as an argument."""
     peaks = [0.0, 0.0]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     finished = threading.Event()
 
     def watch() -> None:
         while not finished.wait(0.2):
-            with suppress(OSError):  # it ended while it was looked at
+            with suppress(OSError):  # it exited while we read its files
                 peaks[0] = max(peaks[0], _high_water(process.pid))
                 for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
                     if child in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
@@ -80,6 +80,6 @@ def peak_resident(command: list[str], child: str) -> tuple[float, float]:
 
 
 def _high_water(pid: int) -> float:
-    """The most that a process has had in memory until now, in MB; 0 of one that has just ended."""
+    """Peak resident memory of a process so far, in MB; 0 if it has just exited."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM")), 0.0)

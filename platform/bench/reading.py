@@ -1,4 +1,4 @@
-"""Opening a data set, reading it, putting batches together. Runs in a worker: see `worker.py`."""
+"""Opens a data set, reads it, builds batches. Runs in a worker: see `worker.py`."""
 
 import time
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from permlab.datasets.store import GraphStore
 
-_open: list[GraphStore] = []  # what a worker holds open
+_open: list[GraphStore] = []  # the data set that the worker holds open
 
 
 def start(name: str = "", path: str = "") -> None:
-    """Nothing: by now what is needed is imported, and the data set is where it lies."""
+    """Nothing to do: everything is imported by now, and the data set is built."""
 
 
 def open_set(name: str) -> float:
@@ -23,7 +23,7 @@ def open_set(name: str) -> float:
 
 
 def read() -> None:
-    """Every byte that training touches."""
+    """Read every byte that training touches."""
     (store,) = _open
     for name in ("node_ptr", "a_ptr", "a_column", "a_value", "az", "y", "graph_id", "group"):
         getattr(store, name).sum()
@@ -37,5 +37,5 @@ def epoch(batch_size: int) -> float:
     order = np.random.default_rng(0).permutation(train)
     for first in range(0, len(order), batch_size):
         batch = store.batch(order[first : first + batch_size])
-        batch.az, batch.adjacency  # noqa: B018  what the model takes; they are made when they are asked for
+        batch.az, batch.adjacency  # noqa: B018  the model needs both, and they are computed on access
     return (time.perf_counter() - begin) / -(-len(order) // batch_size)

@@ -38,31 +38,31 @@ FromThree = Annotated[list[Annotated[int, Field(ge=3)]], BeforeValidator(_as_lis
 
 
 class BenchSettings(Settings):
-    runs: Folder = Field("runs", description="folder of results; this one goes to bench/ in it")
+    runs: Folder = Field("runs", description="folder of results; a benchmark writes to its bench/")
 
 
 class Timed(BenchSettings):
-    """What is measured from several sides, in turn."""
+    """A benchmark that measures several sides in turn."""
 
-    repeats: int = Field(3, ge=1, description="times that every side is measured, in turn")
+    repeats: int = Field(3, ge=1, description="measurements of every side, taken in turn")
     threads: int = Field(1, ge=1, description="cores, the same for every side")
 
     @field_validator("threads")
     @classmethod
-    def _offered(cls, threads: int) -> int:
+    def _within_cores(cls, threads: int) -> int:
         if threads > (cores := len(os.sched_getaffinity(0))):
             raise ValueError(f"this machine offers {cores} cores")
         return threads
 
 
 class CellsBench(Timed):
-    """Runs of every data set × method × d, evaluation and checkpoints left out."""
+    """Runs of every data set × method × d, without evaluation and checkpoints."""
 
     dataset: Names = Field(["proteins_full", "qm9,limit=20000"], description="data sets")
     method: Names = Field(list(PAPER_METHODS), description="readouts")
     d: Counts = Field(WIDTHS, description="widths of the node embeddings")
     model: ModelSettings = ModelSettings()
-    steps: int = Field(32, ge=1, description="training steps per measurement, about: whole epochs are timed")
+    steps: int = Field(32, ge=1, description="training steps per measurement, rounded to whole epochs")
     batch_size: int = Field(128, ge=1, description="graphs per step")
     seed: int = Field(0, ge=0, description="of the split and the weights")
 
@@ -77,9 +77,9 @@ class CellsBench(Timed):
         return [RunSettings(dataset=name).dataset for name in dataset]
 
     def cell(self, dataset: str, method: str, d: int, manifest: Manifest, runs: str) -> dict[str, Any]:
-        """The settings of one cell's run, as JSON; its epoch is cut down to about `steps` steps."""
+        """The settings of one cell's run, as JSON; an epoch is cut to about `steps` steps."""
         copies = 5 if method == "augment" else 1
-        wanted = -(-self.steps * self.batch_size // copies)
+        train_graphs = -(-self.steps * self.batch_size // copies)
         holdout = manifest.holdout
         held_out = holdout if isinstance(holdout, int) else round(holdout * manifest.graphs)
         train = TrainSettings(epochs=ENDLESS, eval_every=ENDLESS, checkpoint_every=ENDLESS, batch_size=self.batch_size)
@@ -90,7 +90,7 @@ class CellsBench(Timed):
             seed=self.seed,
             model=self.model,
             train=train,
-            data=DataSettings(holdout=max(held_out, manifest.graphs - wanted)),
+            data=DataSettings(holdout=max(held_out, manifest.graphs - train_graphs)),
             accelerator="cpu",
             threads=self.threads,
             runs=runs,
@@ -100,10 +100,10 @@ class CellsBench(Timed):
 
 
 class TrainBench(CellsBench):
-    """Training beside plain PyG + Lightning."""
+    """Training compared with plain PyG + Lightning."""
 
     engine: Literal["auto", "plain", "fast"] = Field("auto", description="train.engine of our side")
-    track: bool = Field(False, description="record to MLflow meanwhile, as `permlab train` does: give it 1,000 steps")
+    track: bool = Field(False, description="also record to MLflow, as `permlab train` does; use 1,000 steps then")
 
     def cell(self, dataset: str, method: str, d: int, manifest: Manifest, runs: str) -> dict[str, Any]:
         cell = super().cell(dataset, method, d, manifest, runs)
@@ -111,7 +111,7 @@ class TrainBench(CellsBench):
 
 
 class OfftrackBench(TrainBench):
-    """The same with settings that are not the paper's."""
+    """Training with settings other than the paper's."""
 
     method: Names = Field(["sum", "ordering", "kernels"], description="readouts")
     d: Counts = Field([10, 32], description="widths of the node embeddings")
@@ -132,7 +132,7 @@ class OfftrackBench(TrainBench):
 class EngineBench(CellsBench):
     """The fast engine: what each of its parts gains."""
 
-    parts: Names | None = Field(None, description="parts to leave out, one at a time (default: every one)")
+    parts: Names | None = Field(None, description="parts to leave out, one at a time (default: all)")
 
 
 class SortBench(Timed):
@@ -141,7 +141,7 @@ class SortBench(Timed):
     sizes: Names = Field(list(SIZES), description="how large the graphs are")
     method: Names = Field(list(ALONE), description="the segmented sort itself, and readouts")
     d: Counts = Field(WIDTHS, description="widths of the node embeddings")
-    growth: bool = Field(True, description="also how the time grows with B, N, d and the largest graph")
+    growth: bool = Field(True, description="also measure how the time grows with B, N, d and the largest graph")
 
     @field_validator("sizes")
     @classmethod
@@ -168,11 +168,11 @@ class DataBench(Timed):
 
 
 class SweepBench(BenchSettings):
-    """Sweeps: what the machinery costs beside the training."""
+    """Sweeps: what the machinery costs on top of the training."""
 
-    cells: Sizes = Field([2000], description="cells that do nothing, of one sweep after another; [] leaves them out")
-    dataset: str = Field("proteins_full", description="data set of the real grid, twelve cells")
-    epochs: int = Field(20, ge=0, description="epochs of its cells; 0 leaves it out")
+    cells: Sizes = Field([2000], description="sizes of sweeps whose cells do nothing; [] leaves them out")
+    dataset: str = Field("proteins_full", description="data set of the real grid of twelve cells")
+    epochs: int = Field(20, ge=0, description="epochs of that grid's cells; 0 leaves it out")
 
     @field_validator("dataset")
     @classmethod
@@ -184,7 +184,7 @@ class LevelBench(BenchSettings):
     """The report's tests: false alarms on simulated data sets where all methods are equal."""
 
     data_sets: int = Field(1000, ge=1, description="simulated data sets")
-    methods: FromThree = Field([3, 7], description="methods that are compared")
+    methods: FromThree = Field([3, 7], description="number of methods compared")
     seeds: FromThree = Field([5, 10], description="seeds of a sweep")
     d: Counts = Field([1, 4, 10], description="widths of the node embeddings")
     blocks: FromThree = Field([3, 5, 10], description="data sets of a sweep, for Friedman's test")
@@ -192,7 +192,7 @@ class LevelBench(BenchSettings):
 
     @field_validator("blocks")
     @classmethod
-    def _are_there(cls, blocks: list[int], info: ValidationInfo) -> list[int]:
+    def _enough_data_sets(cls, blocks: list[int], info: ValidationInfo) -> list[int]:
         if max(blocks) > info.data.get("data_sets", math.inf):
             raise ValueError(f"only {info.data['data_sets']} data sets are simulated; raise data_sets")
         return blocks

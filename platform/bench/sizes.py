@@ -3,7 +3,7 @@
 import numpy as np
 
 GRAPHS, SMALL, GIANT, LARGEST = 128, 39, 20_000, 620
-GROWTH = {  # what grows, all else as it is: 128 graphs of 40 nodes, d = 16
+GROWTH = {  # what grows, while the rest stays at 128 graphs of 40 nodes, d = 16
     "B": (32, 128, 512),
     "N": (10, 40, 160),
     "d": (4, 16, 64),
@@ -12,12 +12,12 @@ GROWTH = {  # what grows, all else as it is: 128 graphs of 40 nodes, d = 16
 
 
 def sizes_of(name: str) -> list[int]:
-    """constant: all as the mean of PROTEINS_full. proteins: spread as there, 4 to 620 nodes. giant: one of 20,000 among
-    127 small ones. even: the nodes of `giant`, spread evenly.
+    """constant: all of PROTEINS_full's mean size. proteins: distributed as in PROTEINS_full, 4 to 620 nodes.
+    giant: one graph of 20,000 nodes among 127 small ones. even: the nodes of `giant`, spread evenly.
     """
     if name == "constant":
         return [SMALL] * GRAPHS
-    if name == "proteins":  # mean 39.06 and standard deviation 45.8 there
+    if name == "proteins":  # PROTEINS_full: mean 39.06, standard deviation 45.8
         drawn = np.random.default_rng(0).lognormal(3.233, 0.93, GRAPHS - 1)
         return [*drawn.clip(4, LARGEST).astype(int).tolist(), LARGEST]
     if name == "giant":
@@ -39,5 +39,5 @@ def grown(axis: str, value: int) -> tuple[list[int], int]:
         return [value] * GRAPHS, 16
     if axis == "d":
         return [40] * GRAPHS, value
-    rest = (40 * GRAPHS - value) // (GRAPHS - 1)  # the same nodes in all, but for the rounding
+    rest = (40 * GRAPHS - value) // (GRAPHS - 1)  # the same number of nodes in total, up to rounding
     return [rest] * (GRAPHS - 1) + [value], 16

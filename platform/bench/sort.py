@@ -1,4 +1,4 @@
-"""Readouts alone, forward and backward: ours beside padded tensors and PyG's aggregations, in turn, on one core.
+"""Readouts alone, forward and backward: ours, padded tensors and PyG's aggregations, in turn, on one core.
 
 Ours is measured with the engine's compiled kernels and, as `plain`, without them.
 """
@@ -32,23 +32,23 @@ def measure(bench: SortBench) -> dict[str, Any]:
         worker.call("sort_cell.start")
         for done, (name, sizes) in enumerate(cells):
             report(done, len(cells))
-            found = worker.call(
+            timings = worker.call(
                 "sort_cell.compare", method=name["method"], d=name["d"], sizes=sizes, repeats=bench.repeats
             )
-            facts_of = {"graphs": len(sizes), "nodes": sum(sizes), "largest": max(sizes)}
-            (growth if "axis" in name else rows).append(name | facts_of | found | _ratios(found))
+            batch_facts = {"graphs": len(sizes), "nodes": sum(sizes), "largest": max(sizes)}
+            (growth if "axis" in name else rows).append(name | batch_facts | timings | _ratios(timings))
     document = {"bench": "sort", "machine": facts(bench.threads), "settings": bench.model_dump(), "rows": rows}
     return document | {"growth": growth, "exponents": exponents(growth), "giant": _giant(rows)}
 
 
-def _ratios(found: dict[str, Any]) -> dict[str, float | None]:
-    """How many times longer the other ways take than ours, and the padded one than our plain one."""
+def _ratios(timings: dict[str, Any]) -> dict[str, float | None]:
+    """How many times as long padded and PyG take as ours, and padded as our plain one."""
     pairs = {"padded_ratio": ("padded", "ours"), "pyg_ratio": ("pyg", "ours"), "plain_ratio": ("padded", "plain")}
-    return {name: found[a]["ms"] / found[b]["ms"] if found[a] else None for name, (a, b) in pairs.items()}
+    return {name: timings[a]["ms"] / timings[b]["ms"] if timings[a] else None for name, (a, b) in pairs.items()}
 
 
 def _giant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What one giant costs, over the same nodes spread evenly."""
+    """Time with one giant graph over the time with the same nodes spread evenly."""
     by_name = {(row["sizes"], row["method"], row["d"]): row["ours"]["ms"] for row in rows}
     return [
         {"method": method, "d": d, "ratio": ms / by_name["even", method, d]}
@@ -59,7 +59,7 @@ def _giant(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def exponents(growth: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """p in time ~ size^p between the two largest sizes of every axis."""
-    found = []
+    exponent_rows = []
     for method, axis in dict.fromkeys((row["method"], row["axis"]) for row in growth):
         low, high = [row for row in growth if (row["method"], row["axis"]) == (method, axis)][-2:]
         step = math.log(high["value"] / low["value"])
@@ -67,8 +67,8 @@ def exponents(growth: list[dict[str, Any]]) -> list[dict[str, Any]]:
             side: math.log(high[side]["ms"] / low[side]["ms"]) / step if high[side] and low[side] else None
             for side in SIDES
         }
-        found.append({"method": method, "axis": axis} | powers)
-    return found
+        exponent_rows.append({"method": method, "axis": axis} | powers)
+    return exponent_rows
 
 
 def show(result: dict[str, Any]) -> None:
@@ -83,9 +83,9 @@ def show(result: dict[str, Any]) -> None:
     print_table(table)
     out.print(
         f"Forward and backward, medians of {result['settings']['repeats']} measurements in turn. "
-        f"{caption(result['machine'])}; load {result['machine']['load']} when it ended.\n–: there is no such way, or "
-        "padding would take more than 128 MB per tensor. Ours gives rows, not padded, where the head takes rows.\n"
-        "ours: with the engine's compiled kernels; plain: without them; ratios: to ours, of plain: padded to plain.",
+        f"{caption(result['machine'])}; load {result['machine']['load']} at the end.\n–: not available, or "
+        "padding would take more than 128 MB per tensor. Where the head takes rows, ours returns unpadded rows.\n"
+        "ours: with the engine's compiled kernels; plain: without them. ratio: to ours; of plain: padded to plain.",
         markup=False,
     )
     if result["giant"]:
@@ -94,16 +94,14 @@ def show(result: dict[str, Any]) -> None:
         for method in dict.fromkeys(row["method"] for row in result["giant"]):
             ratios = {row["d"]: f"{row['ratio']:.2f}×" for row in result["giant"] if row["method"] == method}
             table.add_row(method, *(ratios[d] for d in widths))
-        out.print("\nOne giant among small ones, ours, over the same nodes spread evenly:")
+        out.print("\nOurs, one giant graph among small ones, over the same nodes spread evenly:")
         print_table(table)
     if result["exponents"]:
         table = new_table(("readout", "what grows"), LABELS.values())
         for row in result["exponents"]:
             powers = ["–" if row.get(side) is None else f"{row[side]:.2f}" for side in SIDES]
             table.add_row(row["method"], row["axis"], *powers)
-        out.print(
-            "\nTime grows as this power of B graphs, N nodes per graph, d, the largest graph (same nodes in all):"
-        )
+        out.print("\nTime grows as this power of B graphs, N nodes per graph, d, the largest graph (same total nodes):")
         print_table(table)
 
 

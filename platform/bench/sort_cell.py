@@ -18,18 +18,18 @@ from permlab.readouts.catalogue import build
 from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import segment_ids
 
-LEAST = 0.02  # seconds that a measurement takes at least
-MOST_PADDED = 2**25  # numbers in a padded tensor: 128 MB, and as much again several times over
+LEAST = 0.02  # seconds: shorter measurements are too noisy
+MOST_PADDED = 2**25  # numbers in a padded tensor: 128 MB, and several such tensors are needed
 Pool = Callable[[Tensor, Tensor], Tensor]
 
 
 def start() -> None:
-    """From now on our operators have the engine's compiled kernels, where numba is installed."""
+    """Give our operators the engine's compiled kernels, if numba is installed."""
     register_kernels()
 
 
 def compare(method: str, d: int, sizes: list[int], repeats: int) -> dict[str, Any]:
-    """{side: {"forward_ms", "backward_ms", "ms", "range"}}; a side that there is not, or that is too large, is None."""
+    """{side: {"forward_ms", "backward_ms", "ms", "range"}}; None for a side that does not exist or is too large."""
     x, ptr = draw(sizes, d)
     sides = {name: pool and _timer(name, pool, x, ptr) for name, pool in ways(method, d, sizes).items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
@@ -37,7 +37,7 @@ def compare(method: str, d: int, sizes: list[int], repeats: int) -> dict[str, An
         for name, timer in sides.items():
             if timer:
                 times[name].append((timer(False), timer(True)))
-    return {name: _summary(found) if found else None for name, found in times.items()}
+    return {name: _summary(pairs) if pairs else None for name, pairs in times.items()}
 
 
 def draw(sizes: list[int], d: int) -> tuple[Tensor, Tensor]:
@@ -47,7 +47,7 @@ def draw(sizes: list[int], d: int) -> tuple[Tensor, Tensor]:
 
 
 def ways(method: str, d: int, sizes: list[int]) -> dict[str, Pool | None]:
-    """Ours, compiled or plain, takes (x, ptr), the others (x, index). A row readout gives rows, as the head wants."""
+    """Ours, compiled or plain, takes (x, ptr), the others (x, index). A row readout returns rows, for the head."""
     largest = max(sizes)
     readout = None if method == "sort_columns" else build(method, d, largest).float()
     width = max(d, readout.out_channels) if method == "kernels" and readout is not None else d
@@ -80,18 +80,18 @@ def plain_operators() -> AbstractContextManager[None]:
 
 
 def _timer(name: str, pool: Pool, x: Tensor, ptr: Tensor) -> Callable[[bool], float]:
-    """`timer(backward)`: seconds of a call, forward alone or with its gradient; each measurement takes a while."""
-    where = ptr if name in ("ours", "plain") else segment_ids(ptr, len(x))
+    """`timer(backward)`: seconds per call, forward alone or with backward, averaged over enough calls to be stable."""
+    segments = ptr if name in ("ours", "plain") else segment_ids(ptr, len(x))
     kernels: Callable[[], AbstractContextManager[None]] = plain_operators if name == "plain" else nullcontext
     leaf = x.clone().requires_grad_()
-    gradient = torch.ones_like(pool(leaf, where))
+    gradient = torch.ones_like(pool(leaf, segments))
 
     def seconds(backward: bool, count: int) -> float:
         with kernels():
             start = time.perf_counter()
             for _ in range(count):
                 leaf.grad = None
-                out = pool(leaf, where)
+                out = pool(leaf, segments)
                 if backward:
                     out.backward(gradient)
             return time.perf_counter() - start

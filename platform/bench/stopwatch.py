@@ -1,4 +1,4 @@
-"""Times the epochs of a Lightning fit, ours or any other's, and ends it."""
+"""Times the epochs of a Lightning fit, ours or the plain script's, and stops it."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from permlab.platform.errors import StopNow
 
 
 class Stopwatch(pl.Callback):
-    """From the start of one epoch to the start of the next, so that all that belongs to an epoch is in it.
+    """Measures from the start of one epoch to the start of the next, so that everything an epoch does counts.
 
-    The first epoch warms up; after `epochs` more it ends the run.
+    The first epoch is for warm-up; after `epochs` more the run is stopped.
     """
 
-    engine_safe = True  # it looks at epochs, not at steps: the fast engine may run
+    engine_safe = True  # it watches epochs, not steps, so the fast engine may run
 
     def __init__(self, epochs: int) -> None:
         self.epochs, self.starts = epochs, list[float]()

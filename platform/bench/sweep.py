@@ -1,4 +1,4 @@
-"""What the machinery costs: cells that do nothing, and the wall-clock of a small grid beside its cells' own time."""
+"""What the sweep machinery costs: cells that do nothing, and a small grid's time minus its cells' own time."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.bench.growth import CLI, files_a_cell, measure_growth
+from permlab.platform.bench.growth import CLI, files_per_cell, measure_growth
 from permlab.platform.bench.growth import show as show_growth
 from permlab.platform.bench.machine import caption, facts
 from permlab.platform.bench.settings import SweepBench
@@ -31,7 +31,7 @@ def measure(bench: SweepBench) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _own_tracking() -> Iterator[None]:
-    """SQLite in the runs folder, wherever MLflow's server is."""
+    """Track to SQLite in the runs folder, whatever MLFLOW_TRACKING_URI says."""
     address = os.environ.pop("MLFLOW_TRACKING_URI", None)
     try:
         yield
@@ -41,7 +41,7 @@ def _own_tracking() -> Iterator[None]:
 
 
 def _grid(bench: SweepBench) -> dict[str, Any]:
-    """The whole command, from its start to its end, as a process of its own."""
+    """Time the whole command, in its own process."""
     from permlab.platform.display.build_bar import build_if_missing
 
     build_if_missing(bench.dataset)
@@ -52,18 +52,18 @@ def _grid(bench: SweepBench) -> dict[str, Any]:
         done = subprocess.run([sys.executable, "-c", CLI, *words], capture_output=True, text=True)
         seconds = time.perf_counter() - start
         if done.returncode:
-            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            raise RunError(f"the grid failed: {said[-1]}")
+            error_lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            raise RunError(f"the grid failed: {error_lines[-1]}")
         results = [read_json(path) for path in Path(folder).glob("cells/*/result.json")]
-        files = files_a_cell(Path(folder))
-    own = sum(result["seconds"] for result in results if result)
+        files = files_per_cell(Path(folder))
+    cells_seconds = sum(result["seconds"] for result in results if result)
     at_once = len(os.sched_getaffinity(0))
     return {
         "cells": len(results),
         "seconds": seconds,
-        "cells_seconds": own,
+        "cells_seconds": cells_seconds,
         "at_once": at_once,
-        "beyond_training": seconds - own / at_once,
+        "beyond_training": seconds - cells_seconds / at_once,
         "files_a_cell": files,
     }
 
@@ -74,8 +74,8 @@ def show(result: dict[str, Any]) -> None:
     if grid := result["grid"]:
         out.print(
             f"{grid['cells']} cells of {result['settings']['epochs']} epochs on {result['settings']['dataset']}: "
-            f"{grid['seconds']:.1f} s in all, {grid['cells_seconds']:.1f} s of training, {grid['at_once']} at a time: "
-            f"{grid['beyond_training']:.1f} s beyond it, {grid['files_a_cell']} files per cell",
+            f"{grid['seconds']:.1f} s in all, {grid['cells_seconds']:.1f} s of training, {grid['at_once']} at a time; "
+            f"{grid['beyond_training']:.1f} s of overhead, {grid['files_a_cell']} files per cell",
             markup=False,
         )
     out.print(caption(result["machine"]), markup=False)

@@ -10,11 +10,11 @@ from rich.table import Table
 
 from permlab.platform.display.console import out
 
-FILE_WIDTH = 160  # where there is no terminal, no column is cut
+FILE_WIDTH = 160  # outside a terminal, wide enough that no column is cut
 
 
 def new_table(words: Iterable[str], numbers: Iterable[str]) -> Table:
-    """Columns of words, then columns of numbers."""
+    """Text columns, then number columns."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in words:
         table.add_column(column, no_wrap=True)
@@ -32,7 +32,7 @@ def spread(values: Sequence[float]) -> list[float]:
 
 
 def to(ends: Sequence[float], digits: int = 1) -> str:
-    """3.1–4.0"""
+    """A range as text: 3.1–4.0."""
     low, high = ends
     return f"{low:.{digits}f}–{high:.{digits}f}"
 

@@ -1,7 +1,7 @@
-"""Training through `permlab train` beside a plain PyG + Lightning script: the same model, graphs and optimiser.
+"""Training with `permlab train` compared with a plain PyG + Lightning script: same model, graphs and optimiser.
 
-Two workers on the same cores, one per side, are asked in turn. Every measurement is a run of its own: an epoch to warm
-up, then whole epochs of about `steps` steps, evaluation and checkpoints left out on both sides.
+Two workers, one per side, share the cores and measure in turn. Each measurement is a separate run: a warm-up epoch,
+then whole epochs of about `steps` steps, without evaluation or checkpoints on either side.
 """
 
 import statistics
@@ -17,7 +17,7 @@ from permlab.platform.display.console import out, progress_bar
 from permlab.platform.errors import RunError
 
 SPEED_COLUMNS = ("d", "engine", "ours, ms", "spread", "PyG, ms", "spread", "ratio", "spread")
-TOLERANCE = 1e-3  # of the losses at the same weights, relative: features are raw, some are in the hundreds
+TOLERANCE = 1e-3  # relative, of the losses at the same weights; features are raw, some in the hundreds
 
 
 def measure(bench: TrainBench, environment: dict[str, str] | None = None, title: str = "train") -> dict[str, Any]:
@@ -32,33 +32,36 @@ def measure(bench: TrainBench, environment: dict[str, str] | None = None, title:
     ):
         cells = cells_of(bench, folder)
         machine |= ours.call("machine.limits")
-        compared = [_same_loss(plain, cell) for cell in cells]  # before any is timed
-        for done, (cell, found) in enumerate(zip(cells, compared, strict=True)):
+        comparisons = [_same_loss(plain, cell) for cell in cells]  # all are checked before any is timed
+        for done, (cell, comparison) in enumerate(zip(cells, comparisons, strict=True)):
             report(done, len(cells))
-            rows.append(name_of(cell) | _cell(bench, cell, found, ours, plain, machine))
+            rows.append(name_of(cell) | _cell(bench, cell, comparison, ours, plain, machine))
     return {"bench": "train", "machine": machine, "settings": bench.model_dump(), "rows": rows}
 
 
 def _same_loss(plain: Worker, cell: dict[str, Any]) -> dict[str, Any]:
-    """Both losses at the same weights, and the work of a step; only sort may differ, where PyG leaves ties."""
-    found = plain.call("train_cell.compare", cell=cell)
-    found["difference"] = abs(found["loss"] - found["plain_loss"]) / max(abs(found["plain_loss"]), 1e-9)
-    if not found["difference"] < TOLERANCE and cell["method"] != "sort":
-        losses = f"{found['loss']} and {found['plain_loss']}"
-        raise RunError(f"{title_of(cell)}: the losses at the same weights are {losses}")
-    return found
+    """Both losses at the same weights, and the work per step; only sort may differ: PyG orders ties differently."""
+    comparison = plain.call("train_cell.compare", cell=cell)
+    loss, plain_loss = comparison["loss"], comparison["plain_loss"]
+    comparison["difference"] = abs(loss - plain_loss) / max(abs(plain_loss), 1e-9)
+    if not comparison["difference"] < TOLERANCE and cell["method"] != "sort":
+        losses = f"{loss} (ours) and {plain_loss} (plain)"
+        raise RunError(
+            f"{title_of(cell)}: the losses at the same weights are {losses}; they may differ by {TOLERANCE:.1%}"
+        )
+    return comparison
 
 
 def _cell(
     bench: TrainBench,
     cell: dict[str, Any],
-    found: dict[str, Any],
+    comparison: dict[str, Any],
     ours: Worker,
     plain: Worker,
     machine: dict[str, Any],
 ) -> dict[str, Any]:
-    epochs = max(1, round(bench.steps / found["steps_an_epoch"]))
-    steps = epochs * found["steps_an_epoch"]
+    epochs = max(1, round(bench.steps / comparison["steps_an_epoch"]))
+    steps = epochs * comparison["steps_an_epoch"]
     times: dict[str, list[float]] = {"ours": [], "plain": []}
     for _ in range(bench.repeats):
         run = ours.call("train_cell.ours", cell=cell, epochs=epochs)
@@ -76,19 +79,19 @@ def _cell(
         "plain_range": spread(times["plain"]),
         "ratio": statistics.median(times["plain"]) / statistics.median(times["ours"]),
         "ratio_range": spread([b / a for a, b in zip(times["ours"], times["plain"], strict=True)]),
-        "loss": found["loss"],
-        "plain_loss": found["plain_loss"],
-        "loss_difference": found["difference"],
-        "parameters": found["parameters"],
-        "mflop": found["flops"] / 1e6,
-        "gemm_share": found["flops"] / seconds / (1e9 * machine["gemm_gflops"]),
-        "mb": found["bytes"] / 1e6,
-        "copy_share": found["bytes"] / seconds / (1e9 * machine["copy_gb_s"]),
+        "loss": comparison["loss"],
+        "plain_loss": comparison["plain_loss"],
+        "loss_difference": comparison["difference"],
+        "parameters": comparison["parameters"],
+        "mflop": comparison["flops"] / 1e6,
+        "gemm_share": comparison["flops"] / seconds / (1e9 * machine["gemm_gflops"]),
+        "mb": comparison["bytes"] / 1e6,
+        "copy_share": comparison["bytes"] / seconds / (1e9 * machine["copy_gb_s"]),
     }
 
 
 def speed_cells(row: dict[str, Any]) -> list[str]:
-    """Under those columns; results of earlier versions do not name the engine."""
+    """One row under SPEED_COLUMNS; results of earlier versions do not name the engine."""
     times = [text for side in ("ours", "plain") for text in (f"{row[f'{side}_ms']:.1f}", to(row[f"{side}_range"]))]
     return [str(row["d"]), row.get("engine", "–"), *times, f"{row['ratio']:.1f}×", to(row["ratio_range"])]
 
@@ -106,16 +109,16 @@ def show(result: dict[str, Any]) -> None:
     print_table(speed)
     out.print(
         f"A training step, batch {settings['batch_size']}; medians of {settings['repeats']} runs in turn. "
-        f"{caption(machine)}; load {machine['load']} when it began.\n"
+        f"{caption(machine)}; load {machine['load']} at the start.\n"
         f"{reasons(result['rows'])}{averages(result['rows'], 'dataset')}\n",
         markup=False,
     )
     print_table(limit)
     out.print(
-        "MFLOP per step: products of matrices, padding left out, from shapes; a GEMM reaches "
-        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nWork that is done before the last layer need not be repeated "
-        "after it: a share may pass 100 %.\n"
+        "MFLOP per step: matrix products without padding, counted from shapes; a GEMM reaches "
+        f"{machine['gemm_gflops']:.0f} GFLOP/s here.\nSumming first can save part of the counted work, "
+        "so a share may exceed 100 %.\n"
         "MB per step: traffic if nothing stayed in a cache; a copy reaches "
-        f"{machine['copy_gb_s']:.1f} GB/s.\nΔ loss: at the same weights, relative; PyG sorts ties in another way.",
+        f"{machine['copy_gb_s']:.1f} GB/s.\nΔ loss: at the same weights, relative; PyG orders ties differently.",
         markup=False,
     )

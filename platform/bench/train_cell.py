@@ -1,4 +1,4 @@
-"""One cell measured from both sides. Runs in a worker: see `worker.py`."""
+"""One cell measured on both sides. Runs in a worker: see `worker.py`."""
 
 import gc
 from functools import lru_cache
@@ -22,7 +22,7 @@ from permlab.tasks.pyg import to_pyg
 
 
 def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
-    """Seconds of so many epochs of `permlab train`, courier included if the cell is tracked, and the engine it used."""
+    """Seconds for `epochs` epochs of `permlab train`, courier included if the cell is tracked, and the engine used."""
     settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
     gc.collect()
     seconds = watch.time(lambda: train(settings, fresh=True, callbacks=[watch]))
@@ -32,7 +32,7 @@ def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
 
 
 def plain(cell: dict[str, Any], epochs: int) -> float:
-    """Seconds of so many epochs of the plain script on the same graphs."""
+    """Seconds for `epochs` epochs of the plain script on the same graphs."""
     settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
     training = _prepare(settings)
     model = PlainModel(settings, training.task.model, training.store.manifest)
@@ -42,7 +42,7 @@ def plain(cell: dict[str, Any], epochs: int) -> float:
 
 
 def compare(cell: dict[str, Any]) -> dict[str, Any]:
-    """Both losses over the first training graphs at the same weights, the steps of an epoch, the work of a step."""
+    """Both losses on the first training graphs at the same weights, steps per epoch, work per step."""
     settings = RunSettings.model_validate(cell)
     training = _prepare(settings)
     manifest, train_part = training.store.manifest, training.data.split.train
@@ -68,7 +68,7 @@ def _entries(training: Training) -> int:
 
 
 def _prepare(settings: RunSettings) -> Training:
-    """With as many threads as the settings say, for the plain side too."""
+    """Also sets the number of threads, which the plain side would not."""
     torch.set_num_threads(settings.threads or 1)
     return Training.prepare(settings)
 
@@ -87,7 +87,7 @@ def _pyg_graphs(settings: str) -> list[Data]:
 
 
 def forget(folder: str) -> None:
-    """Remove what a measured run left."""
+    """Remove the folders of the measured runs."""
     import shutil
 
     shutil.rmtree(Path(folder) / "cells", ignore_errors=True)

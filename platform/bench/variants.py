@@ -1,10 +1,10 @@
-"""Ways to leave the paper's settings, each measured from both sides."""
+"""Settings other than the paper's, each measured on both sides."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
-# What hides AVX-512 from numba, OpenBLAS, ATen, MKL and oneDNN. Without features of its own, numba's LLVM takes those
-# of the CPU that is named.
+# Hides AVX-512 from numba, OpenBLAS, ATen, MKL and oneDNN. With NUMBA_CPU_FEATURES empty, numba's LLVM takes the
+# features of the named CPU.
 AVX2 = {
     "NUMBA_CPU_NAME": "haswell",
     "NUMBA_CPU_FEATURES": "",
@@ -19,7 +19,7 @@ AVX2 = {
 class Variant:
     """What differs: settings of the model, the number of threads, the environment of both sides."""
 
-    what: str
+    description: str
     model: dict[str, Any] = field(default_factory=dict)
     threads: int | None = None
     environment: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""A process on a core of its own that measures what it is asked: one import of torch for a whole table.
+"""A child process on fixed cores that runs measurements on request: one import of torch for a whole table.
 
-The parent sends {"call": "train_cell.ours", "arguments": {…}} as a line; the answer is a line as well.
+The parent sends {"call": "train_cell.ours", "arguments": {…}} as one line and gets one line back.
 """
 
 import importlib
@@ -16,8 +16,8 @@ from permlab.platform.errors import RunError
 
 
 class Worker:
-    """A child process held to `threads` cores, with additions to the environment. Two workers share the cores: they
-    are asked in turn.
+    """A child process pinned to `threads` cores, with `environment` added to its own. Workers share their cores, so
+    call them in turn.
     """
 
     def __init__(self, threads: int = 1, environment: dict[str, str] | None = None) -> None:
@@ -34,7 +34,7 @@ class Worker:
         )
 
     def call(self, function: str, **arguments: Any) -> Any:
-        """Run `module.function` of this folder there; gives what it returns."""
+        """Run `module.function` of this folder in the child; returns its result."""
         assert self.process.stdin and self.process.stdout
         try:
             self.process.stdin.write(json.dumps({"call": function, "arguments": arguments}) + "\n")
@@ -44,8 +44,8 @@ class Worker:
             line = ""
         if not line:
             self.log.seek(0)
-            said = self.log.read().strip().splitlines() or ["it ended without a word"]
-            raise RunError(f"{function}: {said[-1]}")
+            log_lines = self.log.read().strip().splitlines() or ["the worker ended without a message"]
+            raise RunError(f"{function}: {log_lines[-1]}")
         answer = json.loads(line)
         if "error" in answer:
             raise RunError(answer["error"])
@@ -66,15 +66,15 @@ class Worker:
 def main() -> None:
     os.sched_setaffinity(0, map(int, sys.argv[1].split(",")))
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed goes to the log
+    os.dup2(2, 1)  # everything else that is printed goes to the log
     for line in sys.stdin:
         request = json.loads(line)
-        module, function = request["call"].split(".")
+        module_name, function = request["call"].split(".")
         try:
-            found = importlib.import_module(f"permlab.platform.bench.{module}")
-            answer = {"result": getattr(found, function)(**request["arguments"])}
+            module = importlib.import_module(f"permlab.platform.bench.{module_name}")
+            answer = {"result": getattr(module, function)(**request["arguments"])}
         except Exception as error:
-            if not hasattr(error, "exit_code"):  # not an error that is reported in one line
+            if not hasattr(error, "exit_code"):  # a bug: its traceback goes to the log
                 raise
             answer = {"error": str(error)}
         answers.write(json.dumps(answer) + "\n")

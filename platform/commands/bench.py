@@ -1,12 +1,12 @@
-"""Measure this machine: ours beside the plain way, in one run, in turn, on one core.
+"""Measure this machine: ours against the plain way, in one run, in turn, on one core.
 
-  permlab bench train     training through `permlab train` beside a plain PyG + Lightning script
-  permlab bench offtrack  the same with settings that are not the paper's: dropout, tanh, other widths, threads, CPUs
+  permlab bench train     training with `permlab train` against a plain PyG + Lightning script
+  permlab bench offtrack  the same with settings other than the paper's: dropout, tanh, other widths, threads, CPUs
   permlab bench engine    training without each part of the fast engine in turn: what the part gains
-  permlab bench sort      readouts alone, forward and backward, beside padded tensors and PyG's aggregations
+  permlab bench sort      readouts alone, forward and backward, against padded tensors and PyG's aggregations
   permlab bench data      build, open and read data sets: time and memory
   permlab bench sweep     what a cell costs on its way through plan, Ray, tracking and table
-  permlab bench level     how often the report's tests are wrong, on simulated data sets where all methods are equal
+  permlab bench level     how often the report's tests raise false alarms, on simulated data sets with equal methods
 
   permlab bench train dataset=proteins_full method=[sum,ordering] d=[1,10] --picture speed.png
   permlab bench train engine=plain model.dropout=0.1 threads=2
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for topic, model in BENCHES.items():
         rows = describe(model)
         width = max(len(key) for key, _, _ in rows)
-        lines = [f"  {key:<{width}}  {what} ({_short(value)})" for key, value, what in rows]
+        lines = [f"  {key:<{width}}  {description} ({_short(value)})" for key, value, description in rows]
         parser.description = "\n".join([f"{parser.description}settings of {topic}:", *lines, ""])
     parser.add_argument("topic", choices=tuple(BENCHES))
     parser.add_argument("words", nargs="*", metavar="WORD", help="key=value")
@@ -67,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     except (KeyError, TypeError, AttributeError):
         if not args.source:
             raise
-        raise ConfigError(f"{args.source!r} is damaged: it is no whole result of permlab bench {args.topic}") from None
+        raise ConfigError(
+            f"{args.source!r} is damaged: it is not a whole result of permlab bench {args.topic}"
+        ) from None
     if args.picture:
         from permlab.platform.bench.picture import save
 
@@ -89,5 +91,5 @@ def _stored(args: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(f"{args.words[0]}: a stored result takes no settings; leave out --from to measure")
     result = read_json(Path(args.source))
     if not result or result.get("bench") != args.topic:
-        raise ConfigError(f"{args.source!r} is no result of permlab bench {args.topic} --json")
+        raise ConfigError(f"{args.source!r} is not a result of permlab bench {args.topic} --json")
     return result

@@ -3,11 +3,11 @@
   permlab certify METHOD [key=value …] --n N --d D      the extremes of ‖φ(X) − φ(Y)‖ / d(X, Y) over n × d matrices
   permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
                                                         or its rows, as in 1,0,1;0,1,1
-  permlab certify --minimal --n 2..5 --d 2              the fewest columns of a generic key that are universal
+  permlab certify --minimal --n 2..5 --d 2              the fewest columns at which a generic key is universal
   permlab certify --picture FILE                        the ratio over random pairs, one violin per method
 
-A search proves no bound, but what it finds are facts: a collision is confirmed in as many digits as it takes, a key is
-refuted in rational arithmetic, a jump stays as the pair shrinks. Exit code 1: it found what the readout says cannot be.
+A search proves no bounds, but its findings are facts: a collision is confirmed with as many digits as needed, a key is
+refuted in rational arithmetic, a jump remains as the pair shrinks. Exit code 1: a finding refutes the readout's facts.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     method, *settings = args.words
     sizes = _range(args.n)
     if len(sizes) != 1:
-        raise ReadoutError(f"--n is {args.n}; a range goes with --minimal only")
+        raise ReadoutError(f"--n is {args.n}; a range needs --minimal")
     options = dict(_setting(word) for word in settings)
     search = {name: getattr(args, name) for name in ("key", "samples", "steps", "seed", "budget", "seconds")}
     readout, certificate = certify_method(method, sizes[0], args.d, **search, **options)
@@ -94,7 +94,7 @@ def _setting(word: str) -> tuple[str, Any]:
         raise ReadoutError(f"{word!r} is not an option of the form key=value, such as kernels=200")
     try:
         return name, json.loads(value.lower())
-    except (ValueError, RecursionError):  # no JSON, or more than Python reads
+    except (ValueError, RecursionError):  # not JSON, or nested too deeply for Python
         return name, value
 
 
@@ -126,8 +126,8 @@ def _document(certificate: Certificate) -> dict[str, Any]:
         "m": certificate.m,
         "invariance_error": certificate.invariance_error,
         "ratio": {
-            way: {"smallest": _pair(found.smallest), "largest": _pair(found.largest), "pairs": found.pairs}
-            for way, found in ways.items()
+            way: {"smallest": _pair(search.smallest), "largest": _pair(search.largest), "pairs": search.pairs}
+            for way, search in ways.items()
         }
         | {"theorem": {"smallest": certificate.lower, "largest": certificate.upper}},
         "collision": _pair(certificate.collision),
@@ -144,8 +144,8 @@ def _show(method: str, readout: Readout, certificate: Certificate, contradiction
     ratios = Table("‖φ(X) − φ(Y)‖ / d(X, Y)", box=None, pad_edge=False, header_style="bold")
     ratios.add_column("smallest", justify="right")
     ratios.add_column("largest", justify="right")
-    for way, found in (("sampled pairs", certificate.sampling), ("paths by gradient", certificate.gradient)):
-        ratios.add_row(f"{found.pairs:,} {way}", f"{found.smallest.ratio:.4g}", f"{found.largest.ratio:.4g}")
+    for way, search in (("sampled pairs", certificate.sampling), ("paths by gradient", certificate.gradient)):
+        ratios.add_row(f"{search.pairs:,} {way}", f"{search.smallest.ratio:.4g}", f"{search.largest.ratio:.4g}")
     bounds = (f"{bound:.4g}" if bound else "none" for bound in (certificate.lower, certificate.upper))
     ratios.add_row("proved bound", *bounds)
     out.print(ratios)

@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     defaults = {key: value for key, value, _ in describe(RunSettings)}
     table = Table("setting", "value", "what it does", box=None, pad_edge=False, header_style="bold")
-    for key, value, what in describe(RunSettings, settings):
+    for key, value, description in describe(RunSettings, settings):
         shown = "none" if value is None else escape(str(value))
-        table.add_row(key, f"[bold]{shown}[/bold]" if value != defaults[key] else shown, what)
+        table.add_row(key, f"[bold]{shown}[/bold]" if value != defaults[key] else shown, description)
     out.print(table)
     return 0

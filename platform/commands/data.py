@@ -1,10 +1,10 @@
 """Data sets as memory-mapped Arrow shards.
 
-  permlab data list                    what there is, and what is built
+  permlab data list                    known data sets, and those that are built
   permlab data build NAME [key=value]  build it (qm9, proteins_full, tu:MUTAG, synthetic, table:FILE)
   permlab data info NAME               counts, sizes, target, split
   permlab data verify NAME             compare every file with its digest
-  permlab data path NAME               where it lies
+  permlab data path NAME               its folder
 
 Parameters are part of the name: `permlab data build qm9 limit=5000` builds `qm9,limit=5000`.
 The cache is in PERMLAB_CACHE (default ~/.cache/permlab), which may be on object storage (s3://bucket/folder): then this
@@ -33,7 +33,7 @@ ACTIONS = ("list", "build", "info", "verify", "path")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=ACTIONS)
     parser.add_argument("name", nargs="*", help="the data set's name and its key=value parameters")
-    parser.add_argument("--force", action="store_true", help="build: rebuild it even if it is whole")
+    parser.add_argument("--force", action="store_true", help="build: rebuild it even if it is intact")
     parser.add_argument("--seed", type=int, default=0, help="info: the seed of the split shown (default 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
@@ -50,11 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def built() -> list[Manifest]:
-    """Manifests of what lies in the cache, whole or not at all."""
+    """Manifests of the data sets in the cache; a damaged one is noted and left out."""
     manifests = []
-    for folder in sorted(cache_root().glob("*/manifest.json")):
+    for path in sorted(cache_root().glob("*/manifest.json")):
         try:
-            manifests.append(read_manifest(folder.parent, folder.parent.name))
+            manifests.append(read_manifest(path.parent, path.parent.name))
         except DataError as error:
             err.print(f"note: {error}", markup=False)
     return manifests
@@ -105,11 +105,11 @@ def _list(as_json: bool) -> int:
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
-    wanted = (
+    fields = (
         "name task target unit classes graphs nodes edges min_nodes max_nodes feature_names holdout "
         "source source_digest digest"
     )
-    return {key: getattr(manifest, key) for key in wanted.split()} | {
+    return {key: getattr(manifest, key) for key in fields.split()} | {
         "mean_nodes": manifest.nodes / manifest.graphs,
         "shards": len(manifest.shards),
         "bytes": sum(entry.bytes for entry in manifest.files),
@@ -173,7 +173,7 @@ def _info(name: str, args: argparse.Namespace) -> int:
         "task": f"{manifest.task}, target {manifest.target}{unit}",
         "graphs": f"{manifest.graphs:,}"
         + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else ""),
-        "nodes": f"{manifest.nodes:,}; {manifest.min_nodes} to {manifest.max_nodes} a graph, "
+        "nodes": f"{manifest.nodes:,}; {manifest.min_nodes} to {manifest.max_nodes} per graph, "
         f"mean {manifest.nodes / manifest.graphs:.2f}",
         "edges": f"{manifest.edges:,} directed",
         "features": f"{len(manifest.feature_names)}: {_shorten(manifest.feature_names)}",
@@ -186,7 +186,7 @@ def _info(name: str, args: argparse.Namespace) -> int:
         grid.add_row(f"[bold]{label}[/bold]", escape(text))
     out.print(f"[bold]{escape(manifest.name)}[/bold]")
     out.print(grid)
-    out.print("\n[bold]nodes a graph[/bold]")
+    out.print("\n[bold]nodes per graph[/bold]")
     draw(details["size_histogram"])
     mean, std = details["target_mean"], details["target_std"]
     out.print(f"\n[bold]{escape(manifest.target + unit)}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}")

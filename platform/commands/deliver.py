@@ -1,4 +1,4 @@
-"""Deliver to MLflow what it does not hold of the runs on disk, because it could not be reached or lost it.
+"""Deliver to MLflow the runs on disk that it does not have, because it could not be reached or lost them.
 
 permlab deliver            everything in runs/
 permlab deliver runs=DIR
@@ -29,21 +29,23 @@ def run(args: argparse.Namespace) -> int:
         if key != "runs" or not value:
             raise ConfigError(f"unknown setting {word!r}: choose from runs=DIR")
         folder = runs_folder(value)
-    found = deliver_all(folder)
-    for name in found.busy:
+    delivered = deliver_all(folder)
+    for name in delivered.busy:
         err.print(f"{name} is being delivered by another process", markup=False)
-    for damage in found.damaged.values():
+    for damage in delivered.damaged.values():
         err.print(f"{damage}; run this cell again", markup=False)
     if args.json:
-        print_json({"delivered": found.names, "damaged": [str(path) for path in found.damaged]})
+        print_json({"delivered": delivered.names, "damaged": [str(path) for path in delivered.damaged]})
     else:
-        runs = "run" if len(found.names) == 1 else "runs"
-        out.print(f"{len(found.names)} {runs} delivered" if found.names else "nothing was waiting", markup=False)
-    return 1 if found.damaged else 0
+        runs = "run" if len(delivered.names) == 1 else "runs"
+        out.print(
+            f"{len(delivered.names)} {runs} delivered" if delivered.names else "nothing was waiting", markup=False
+        )
+    return 1 if delivered.damaged else 0
 
 
 def deliver_all(runs: Path) -> "Delivered":
-    """Compare every run and sweep that has ended with what tracking holds, and deliver what it lacks."""
+    """Compare every ended run and sweep with the tracking store, and deliver what the store lacks."""
     from permlab.platform.tracking.backlog import Backlog, Delivered
     from permlab.platform.tracking.store import store_errors, tracking_uri
 

@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        table.add_row(MARKS[finding.state], f"[bold]{finding.name}[/bold]", escape(finding.found))
-        if finding.mend:
-            table.add_row("", "", f"→ {escape(finding.mend)}")
+        table.add_row(MARKS[finding.state], f"[bold]{finding.name}[/bold]", escape(finding.detail))
+        if finding.fix:
+            table.add_row("", "", f"→ {escape(finding.fix)}")
     out.print(table)
     return 1 if broken else 0

@@ -1,10 +1,10 @@
-"""Write the report of a sweep: the paper's tables and figures beside ours, with tests.
+"""Write the report of a sweep: our tables and figures next to the paper's, with tests.
 
   permlab report NAME                    into runs/sweeps/NAME/report
   permlab report NAME --out DIR
 
-It reads the runs folder if the whole sweep lies there, else what is stored in MLflow, whether the sweep is finished or
-not, counts it against the plan in the runs folder, and is kept in MLflow with a sweep that is tracked.
+The sweep need not be finished. It is read from the runs folder if it is all there, else from MLflow, and counted
+against the plan in the runs folder. The report of a tracked sweep is also stored in MLflow.
 """
 
 import argparse
@@ -31,6 +31,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"report": str(page), "read_from": sweep.place} | counts)
     else:
-        said = f"{counts['finished']} of {counts['cells']} cells, read from {sweep.place}"
-        out.print(f"{page}: {said}", markup=False)
+        summary = f"{counts['finished']} of {counts['cells']} cells, read from {sweep.place}"
+        out.print(f"{page}: {summary}", markup=False)
     return 0

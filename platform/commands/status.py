@@ -1,7 +1,7 @@
-"""How sweeps and tunings stand, from what is stored: while they run, and afterwards.
+"""The state of sweeps and tunings, from their files: while they run, and afterwards.
 
 permlab status            all sweeps and tunings in runs/
-permlab status NAME       the cells of one, and the trials
+permlab status NAME       the cells of one sweep, or the trials of one tuning
 """
 
 import argparse
@@ -32,11 +32,9 @@ def run(args: argparse.Namespace) -> int:
         kind: {path.parent.name: path.parent for path in sorted(runs.glob(f"{kind}/*/sweep.json"))}
         for kind in ("sweeps", "tunings")
     }
-    known = sorted({name for found in folders.values() for name in found})
+    known = sorted({name for by_name in folders.values() for name in by_name})
     if args.name and args.name not in known:
-        raise ConfigError(
-            f"there is no sweep {args.name!r} in {runs}; choose from: {', '.join(known) or 'there are none'}"
-        )
+        raise ConfigError(f"there is no sweep {args.name!r} in {runs}; choose from: {', '.join(known) or 'none yet'}")
     sweeps, tunings = (
         [state_of(folder) for name, folder in folders[kind].items() if args.name in (None, name)]
         for kind, state_of in (("sweeps", sweep_state), ("tunings", tuning_state))
@@ -61,7 +59,7 @@ def sweep_state(folder: Path) -> dict[str, Any]:
 
 
 def tuning_state(folder: Path) -> dict[str, Any]:
-    """A tuning and the trials that were begun so far."""
+    """A tuning and the trials started so far."""
     status = status_of(folder)
     trials = [_trial_state(path.parent, status) for path in folder.glob("trials/*/run.json")]
     trials.sort(key=lambda trial: (trial["study"], trial["number"]))
@@ -69,17 +67,17 @@ def tuning_state(folder: Path) -> dict[str, Any]:
 
 
 def status_of(folder: Path) -> str:
-    """How it ended; while it has not: is there a process that drives it?"""
+    """The status that it ended with; until then RUNNING if a process drives it, else INTERRUPTED."""
     status: str | None = (read_json(folder / "sweep.json") or {}).get("status")
     return status or ("RUNNING" if is_driven(folder) else "INTERRUPTED")
 
 
 def _cell_state(folder: Path, sweep_status: str) -> dict[str, Any]:
-    """A cell without a result is running if its sweep is; what the sweep left behind when it ended is interrupted."""
+    """A started cell without a result is running if its sweep is; once the sweep has ended, it is interrupted."""
     try:
         result = read_result(folder)
     except DamagedFile as damage:
-        return {"state": "FAILED", "error": f"{damage.path.name} is damaged: {damage.what}; it is to be run again"}
+        return {"state": "FAILED", "error": f"{damage.path.name} is damaged: {damage.what}; run this cell again"}
     if result:
         return {"state": result["status"], "seconds": result.get("seconds"), "error": result.get("error")}
     if not (folder / "run.json").exists():
@@ -128,7 +126,7 @@ def _show_cells(sweep: dict[str, Any]) -> None:
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], left: int) -> None:
-    """`left` columns are aligned to the left. Rich's table takes 10 s for 20,000 rows."""
+    """The first `left` columns are left-aligned. Not Rich's table: it takes 10 s for 20,000 rows."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -23,7 +23,7 @@ from permlab.platform.sweep.plan import Cell
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     keys = describe(SweepSettings)
     width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {what} ({'none' if value is None else value})" for key, value, what in keys]
+    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
     parser.description = "\n".join([f"{parser.description}settings:", *lines])
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
     parser.add_argument("--address", help="Ray cluster to use (default: RAY_ADDRESS, else Ray on this machine)")
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for number, driven in enumerate(run_sweeps(settings, args.address)):
         if not args.json:
             _show(driven)
-        elif number == 0:  # what is run to compare has no place in one document
+        elif number == 0:  # --json prints one document, so the sweep for comparison is left out
             cells = [_row(cell) for cell in driven.cells]
             print_json({"name": driven.name, "exit_code": driven.ended.code, "cells": cells})
         if driven.ended.message:
@@ -69,10 +69,10 @@ def _show(driven: Driven) -> None:
     from permlab.platform.report.results import other_recipe, results_table
 
     out.print(results_table(driven.cells))
-    if how := other_recipe(driven.cells):
-        out.print(f"\n{how}", markup=False)
-    where = driven.folder / "results.csv"
-    out.print(f"\nresults: {where}; dashboard: permlab ui; cells: permlab status {driven.name}", markup=False)
+    if differences := other_recipe(driven.cells):
+        out.print(f"\n{differences}", markup=False)
+    results = driven.folder / "results.csv"
+    out.print(f"\nresults: {results}; dashboard: permlab ui; cells: permlab status {driven.name}", markup=False)
 
 
 def _row(cell: Cell) -> dict[str, Any]:

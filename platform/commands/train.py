@@ -4,8 +4,8 @@
   permlab train quick method=sort train.epochs=3
   permlab train my.yaml d=50
 
-Words are recipes (paper-proteins, paper-qm9, quick), YAML files and key=value, later ones over earlier ones.
-A run that was stopped or killed resumes from its checkpoint; one that is done is shown again.
+Words are recipes (paper-proteins, paper-qm9, quick), YAML files and key=value; later ones override earlier ones.
+A run that was stopped or killed resumes from its checkpoint; a finished run is shown again.
 
 """
 
@@ -25,10 +25,10 @@ from permlab.platform.settings.words import describe, read_settings
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     keys = describe(RunSettings)
     width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {what} ({'none' if value is None else value})" for key, value, what in keys]
+    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
     parser.description = "\n".join([f"{parser.description}settings:", *lines])
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
-    parser.add_argument("--fresh", action="store_true", help="run it again from the start, even if it is done")
+    parser.add_argument("--fresh", action="store_true", help="run it again from the start, even if it is finished")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
 

@@ -1,4 +1,4 @@
-"""Search for good settings: a study for every (dataset, method, d), on training data alone.
+"""Search for good settings: one study per (dataset, method, d), on training data alone.
 
   permlab tune paper-proteins name=first 'method=[sum,ordering]' train.epochs=60 tune.trials=20
   permlab tune first.yaml --address HOST:PORT
@@ -24,7 +24,7 @@ from permlab.platform.tuning.tune import tune
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     keys = [row for row in describe(TuningSettings) if row[0] not in ("seed", "tuned")]
     width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {what} ({'none' if value is None else value})" for key, value, what in keys]
+    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
     parser.description = "\n".join([f"{parser.description}settings:", *lines])
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
     parser.add_argument("--address", help="Ray cluster to use (default: RAY_ADDRESS, else Ray on this machine)")

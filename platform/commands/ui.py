@@ -37,27 +37,27 @@ def run(args: argparse.Namespace) -> int:
     err.print(f"http://{HOST}:{args.port} (Ctrl-C ends it)", markup=False)
     dashboard = start_dashboard(uri, args.port)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: dashboard.terminate())  # it passes that on to its own server
+        signal.signal(number, lambda *_: dashboard.terminate())  # it passes the signal on to its server
     return dashboard.wait()
 
 
 def start_dashboard(uri: str, port: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     settings = {
-        "MLFLOW_BACKEND_STORE_URI": uri,  # not among the command's words, which everybody may read
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes that a dashboard of runs has no use for
+        "MLFLOW_BACKEND_STORE_URI": uri,  # not on the command line, which every user can read
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves eight processes that the dashboard does not need
     }
     on_linux = sys.platform == "linux"
     return subprocess.Popen(command, env=os.environ | settings, preexec_fn=end_with_parent if on_linux else None)
 
 
 def end_with_parent() -> None:
-    """Linux sends this process SIGTERM when its parent has died, were it by SIGKILL."""
+    """Linux sends this process SIGTERM when its parent dies, even by SIGKILL."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def check_port(port: int) -> None:
-    """MLflow would show a traceback, and end as if all were well."""
+    """Without this check MLflow would show a traceback and still exit with code 0."""
     if not 1 <= port <= 65535:
         raise ConfigError(f"--port {port} is not a port; choose from 1 to 65535")
     with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""What `permlab doctor` looks at. Every look is bounded in time, and none leaves anything running."""
+"""The checks of `permlab doctor`. Each has a time limit, and none leaves anything running."""
 
 import json
 import os
@@ -23,25 +23,25 @@ PACKAGES = ("torch", "pytorch-lightning", "torch-geometric", "ray", "mlflow", "o
 
 
 def examine(runs: Path) -> Iterator[Finding]:
-    """All findings, the quick ones first."""
-    looks: list[Callable[[], Finding | None]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
-    for look in [*looks, lambda: check_store(tracking_uri(runs)), _ray, _training_steps]:
-        if finding := look():
+    """All findings, those of quick checks first."""
+    quick: list[Callable[[], Finding | None]] = [_versions, _requirements, _accelerator, _cache, lambda: _runs(runs)]
+    for check in [*quick, lambda: check_store(tracking_uri(runs)), _ray, _training_steps]:
+        if finding := check():
             yield finding
 
 
 def _versions() -> Finding:
-    found = [f"Python {platform.python_version()}"]
+    versions = [f"Python {platform.python_version()}"]
     for name in ("permlab", *PACKAGES):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"{name} –")
-    return Finding("versions", OK, ", ".join(found))
+            versions.append(f"{name} –")
+    return Finding("versions", OK, ", ".join(versions))
 
 
 def _requirements() -> Finding:
-    """Is everything installed that this PermLab asks for, in a version that it accepts?"""
+    """Are all requirements installed, in versions that PermLab accepts?"""
     from packaging.requirements import Requirement
 
     try:
@@ -53,7 +53,7 @@ def _requirements() -> Finding:
     for need in wanted:
         try:
             if not need.specifier.contains(version(need.name), prereleases=True):
-                wrong.append(f"{need} (found {version(need.name)})")
+                wrong.append(f"{need} (installed: {version(need.name)})")
         except PackageNotFoundError:
             wrong.append(f"{need} (missing)")
     if wrong:
@@ -73,13 +73,13 @@ def _accelerator() -> Finding:
     if device := torch.accelerator.current_accelerator(check_available=True):
         return Finding("accelerator", OK, f"{device.type.upper()}; {cores}")
     if _has_nvidia():
-        mend = "check the driver with nvidia-smi; install a torch with CUDA if this one has none"
-        return Finding("accelerator", BROKEN, f"an NVIDIA GPU that torch {torch.__version__} cannot use", mend)
+        fix = "check the driver with nvidia-smi; install a torch with CUDA if this one has none"
+        return Finding("accelerator", BROKEN, f"an NVIDIA GPU that torch {torch.__version__} cannot use", fix)
     return Finding("accelerator", OK, f"none; {cores}")
 
 
 def _may_have_accelerator() -> bool:
-    """Without a sign of one torch need not be imported, which takes seconds."""
+    """Look for signs of one first: importing torch takes seconds."""
     others = any(Path(path).exists() for path in ("/dev/kfd", "/dev/dri")) or bool(entry_points(group="torch.backends"))
     return _has_nvidia() or platform.system() == "Darwin" or others
 
@@ -89,69 +89,69 @@ def _has_nvidia() -> bool:
 
 
 def _training_steps() -> Finding | None:
-    """On an accelerator: does a training step of every readout have the CPU's numbers there, and is it faster?"""
+    """On an accelerator: does a training step of every readout give the CPU's numbers, and is it faster?"""
     if not _may_have_accelerator():
         return None
     name, code = "training steps", "from permlab.platform.doctor.device_check import main; main()"
-    mend = "train on the CPU with accelerator=cpu, and check the driver and the build of torch"
+    fix = "train on the CPU with accelerator=cpu, and check the driver and the build of torch"
     try:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STEPS_PATIENCE)
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=STEPS_PATIENCE)
     except subprocess.TimeoutExpired:
-        return Finding(name, BROKEN, f"the accelerator has not taken them after {STEPS_PATIENCE} seconds", mend)
-    checks: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return Finding(name, BROKEN, f"ended after {len(checks)} readouts: {reason[:200]}", mend)
+        return Finding(name, BROKEN, f"the accelerator has not finished them after {STEPS_PATIENCE} seconds", fix)
+    checks: list[dict[str, Any]] = [json.loads(line) for line in process.stdout.splitlines()]
+    if process.returncode:
+        reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        return Finding(name, BROKEN, f"stopped after {len(checks)} readouts: {reason[:200]}", fix)
     if not checks:
         return None
     wrong = [f"{check['method']}: {check['problem']}" for check in checks if check["problem"]]
     if wrong:
-        return Finding(name, BROKEN, f"not as on the CPU: {'; '.join(wrong)}", mend)
+        return Finding(name, BROKEN, f"differ from the CPU's: {'; '.join(wrong)}", fix)
     times = [f"{c['method']} {1e3 * c['device_seconds']:.1f} / {1e3 * c['cpu_seconds']:.1f}" for c in checks]
-    return Finding(name, OK, f"as on the CPU; milliseconds there / on the CPU: {', '.join(times)}")
+    return Finding(name, OK, f"same numbers as on the CPU; milliseconds there / on the CPU: {', '.join(times)}")
 
 
 def _cache() -> Finding:
     try:
         root = cache_root()
     except DataError as error:
-        return Finding("cache", BROKEN, str(error), "set PERMLAB_CACHE to a folder of yours")
-    return _folder("cache", root, "set PERMLAB_CACHE to a folder of yours", len(list(root.glob("*/manifest.json"))))
+        return Finding("cache", BROKEN, str(error), "set PERMLAB_CACHE to a writable folder")
+    return _folder("cache", root, "set PERMLAB_CACHE to a writable folder", len(list(root.glob("*/manifest.json"))))
 
 
 def _runs(runs: Path) -> Finding:
-    done = len(list(runs.glob("cells/*/result.json")))
-    return _folder("runs", runs, "name another folder with runs=DIR", done)
+    ended = len(list(runs.glob("cells/*/result.json")))
+    return _folder("runs", runs, "name another folder with runs=DIR", ended)
 
 
-def _folder(name: str, path: Path, mend: str, entries: int) -> Finding:
-    """Can it be written to, and how much is left on its disk?"""
-    there = next(parent for parent in (path, *path.resolve().parents) if parent.exists())
-    if not os.access(there, os.W_OK) or not there.is_dir():
-        return Finding(name, BROKEN, f"{path} cannot be written to", mend)
-    free = shutil.disk_usage(there).free / 1e9
-    what = {"cache": "data sets", "runs": "runs"}[name]
-    found = f"{path}: {entries} {what}, {free:.0f} GB free"
-    return Finding(name, NOTE if free < 2 else OK, found, f"little room left; {mend}" if free < 2 else "")
+def _folder(name: str, path: Path, fix: str, entries: int) -> Finding:
+    """Is the folder writable, and how much space is left on its disk?"""
+    existing = next(parent for parent in (path, *path.resolve().parents) if parent.exists())
+    if not os.access(existing, os.W_OK) or not existing.is_dir():
+        return Finding(name, BROKEN, f"{path} cannot be written to", fix)
+    free = shutil.disk_usage(existing).free / 1e9
+    contents = {"cache": "data sets", "runs": "runs"}[name]
+    detail = f"{path}: {entries} {contents}, {free:.0f} GB free"
+    return Finding(name, NOTE if free < 2 else OK, detail, f"little space left; {fix}" if free < 2 else "")
 
 
 def _ray() -> Finding:
     address = os.environ.get("RAY_ADDRESS")
     if not address:
-        return Finding("ray", OK, f"no cluster (RAY_ADDRESS is not set): a sweep uses the {os.cpu_count()} cores here")
-    # In a process of its own: Ray has no time limit for a cluster that accepts connections and says nothing.
-    code = "from permlab.platform.sweep.ray_tasks import look; look()"
+        return Finding("ray", OK, f"no cluster (RAY_ADDRESS is not set): a sweep uses {os.cpu_count()} cores here")
+    # In a separate process: Ray waits forever for a cluster that accepts connections but does not answer.
+    code = "from permlab.platform.sweep.ray_tasks import print_nodes; print_nodes()"
     try:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=6 * PATIENCE)
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=6 * PATIENCE)
     except subprocess.TimeoutExpired:
-        return Finding("ray", BROKEN, f"{address} does not answer", "is it a Ray head of this version of Ray?")
-    if done.returncode:
-        reason = mask(done.stderr.strip().splitlines()[-1]) if done.stderr.strip() else "no answer"
-        mend = "check RAY_ADDRESS; with a token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
-        return Finding("ray", BROKEN, reason, mend)
-    nodes: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        return Finding("ray", BROKEN, f"{address} does not answer", "is it a Ray head node of the same version?")
+    if process.returncode:
+        reason = mask(process.stderr.strip().splitlines()[-1]) if process.stderr.strip() else "no answer"
+        fix = "check RAY_ADDRESS; with a token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+        return Finding("ray", BROKEN, reason, fix)
+    nodes: list[dict[str, Any]] = json.loads(process.stdout.splitlines()[-1])
     cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
-    found = f"{address}: {len(nodes)} node{'s' * (len(nodes) > 1)}, {cpus:g} CPUs, {gpus:g} GPUs"
+    detail = f"{address}: {len(nodes)} node{'s' * (len(nodes) > 1)}, {cpus:g} CPUs, {gpus:g} GPUs"
     if len(nodes) > 1 and not os.environ.get("MLFLOW_TRACKING_URI"):
-        return Finding("ray", BROKEN, found, "several nodes need a tracking server: set MLFLOW_TRACKING_URI")
-    return Finding("ray", OK, found)
+        return Finding("ray", BROKEN, detail, "several nodes need a tracking server: set MLFLOW_TRACKING_URI")
+    return Finding("ray", OK, detail)

@@ -1,6 +1,6 @@
 """One training step of every readout of the paper on an accelerator and on the CPU: are the numbers the same?
 
-`permlab doctor` runs this file as a process of its own: a device that hangs or crashes must not take the doctor along.
+`permlab doctor` runs this file in a separate process, so a device that hangs or crashes does not take it down.
 """
 
 import copy
@@ -24,7 +24,7 @@ from permlab.tasks.objectives import BinaryClassification
 
 GRAPHS, MAX_NODES, FEATURES, D = 64, 30, 8, 10
 TIMED = 5  # steps, after the one whose numbers are compared
-TOLERANCE = 1e-3  # of ‖difference‖ / ‖CPU's‖: float32 gives 1e-5; two nodes that nearly tie may change places
+TOLERANCE = 1e-3  # of ‖difference‖ / ‖CPU's‖: float32 gives 1e-5, but two nodes that nearly tie may swap places
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,20 @@ class StepCheck:
 
 
 def check_steps(device: torch.device, methods: Sequence[str] = PAPER_METHODS) -> Iterator[StepCheck]:
-    """Loss and every gradient, there and on the CPU, and how long a step takes on each."""
+    """Compare the loss and every gradient with the CPU's, and time a step on both."""
     batch = random_batch()
     for method in methods:
         torch.manual_seed(0)
         readout = build(method, D, MAX_NODES)
         model = GraphModel(GCN(FEATURES, 50, D), readout, Head(readout))
-        expected, cpu_seconds = _step(copy.deepcopy(model), batch)
+        on_cpu, cpu_seconds = _step(copy.deepcopy(model), batch)
         try:
-            found, device_seconds = _step(model.to(device), batch.to(device))
+            on_device, device_seconds = _step(model.to(device), batch.to(device))
         except Exception as error:  # whatever a driver may raise
             reason = str(error).strip().splitlines() or [""]
             yield StepCheck(method, f"{type(error).__name__}: {reason[0]}"[:200])
             continue
-        yield StepCheck(method, _difference(expected, found), device_seconds, cpu_seconds)
+        yield StepCheck(method, _difference(on_cpu, on_device), device_seconds, cpu_seconds)
 
 
 def random_batch() -> GraphBatch:
@@ -66,7 +66,7 @@ def random_batch() -> GraphBatch:
 
 
 def _step(model: GraphModel, batch: GraphBatch) -> tuple[dict[str, Tensor], float]:
-    """Loss and gradients of a step, brought to the host, and the seconds of the fastest of some more."""
+    """Loss and gradients of one step, copied to the CPU, and the seconds of the fastest of TIMED further steps."""
     optimizer, loss_of = torch.optim.Adam(model.parameters()), BinaryClassification().loss
 
     def step() -> Tensor:
@@ -84,24 +84,24 @@ def _step(model: GraphModel, batch: GraphBatch) -> tuple[dict[str, Tensor], floa
     for _ in range(TIMED):
         begin = time.perf_counter()
         step()
-        float(list(model.parameters())[-1].detach().sum())  # the device is done when its last number is here
+        float(list(model.parameters())[-1].detach().sum())  # copying a number waits for the device
         seconds.append(time.perf_counter() - begin)
     return numbers, min(seconds)
 
 
-def _difference(expected: dict[str, Tensor], found: dict[str, Tensor]) -> str:
-    """Which number differs most, if it differs by more than rounding."""
+def _difference(on_cpu: dict[str, Tensor], on_device: dict[str, Tensor]) -> str:
+    """Which number differs most; empty if all are within TOLERANCE."""
     relative = {
-        name: float((found[name] - value).norm() / value.norm().clamp(min=1e-12)) for name, value in expected.items()
+        name: float((on_device[name] - value).norm() / value.norm().clamp(min=1e-12)) for name, value in on_cpu.items()
     }
     worst = max(relative, key=lambda name: (relative[name] != relative[name], relative[name]))  # NaN is worst
     return "" if relative[worst] <= TOLERANCE else f"{worst} differs by {relative[worst]:.1e} of its size"
 
 
 def main() -> None:
-    """One line of JSON per readout, as soon as it is known; none without an accelerator."""
+    """Print one line of JSON per readout as soon as it is checked; nothing without an accelerator."""
     device = torch.accelerator.current_accelerator(check_available=True)
-    os.environ.setdefault(CUBLAS, ":4096:8")  # without it CUDA has no deterministic products
+    os.environ.setdefault(CUBLAS, ":4096:8")  # otherwise CUDA's matrix products are not deterministic
     with process_for_runs(None):
         for check in check_steps(device) if device else ():
             sys.stdout.write(json.dumps(asdict(check)) + "\n")

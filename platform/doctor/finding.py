@@ -1,4 +1,4 @@
-"""What `permlab doctor` says of one thing that it looked at."""
+"""The result of one check of `permlab doctor`."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ PATIENCE = 10  # seconds for an answer over the network
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, what was found, and how to fix it."""
+    """What was checked, its state, the detail, and how to fix it."""
 
     name: str
     state: str
-    found: str
-    mend: str = ""
+    detail: str
+    fix: str = ""

@@ -1,4 +1,4 @@
-"""JSON files that are whole or not there, and sealed: what is read is what was written."""
+"""JSON files, written atomically, with a seal that shows whether they have changed since."""
 
 import json
 import math
@@ -12,14 +12,14 @@ from permlab.platform.files.whole_file import whole_file
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Whole or not at all; NaN becomes null, a password ***."""
+    """Write the whole file or nothing; NaN and infinity become null, a password becomes ***."""
     text = json.dumps(sealed(masked(without_nan(document))), indent=2, ensure_ascii=False, allow_nan=False)
     with whole_file(path) as file:
         file.write(f"{text}\n".encode())
 
 
 def load_json(path: Path) -> dict[str, Any] | None:
-    """The document, None if there is none; DamagedFile if it is not what was written."""
+    """The document, or None if there is no file; raises DamagedFile if it is unreadable or has changed."""
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -32,7 +32,7 @@ def load_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The document, None if there is none or it is damaged: for what is written anew where it is missing."""
+    """The document, or None if the file is missing or damaged: for files that can simply be written again."""
     try:
         return load_json(path)
     except DamagedFile:
@@ -40,7 +40,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def parse_sealed(text: str, path: Path) -> dict[str, Any]:
-    """A sealed document, or one line of several; DamagedFile names the path if it is not what was written."""
+    """The content of a sealed document or line; raises DamagedFile, which names the path, if it has changed."""
     try:
         return unsealed(json.loads(text))
     except BrokenSeal as error:

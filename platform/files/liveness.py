@@ -1,4 +1,4 @@
-"""Check which processes are alive by locks on files: the system releases a lock when its process ends in any way."""
+"""Check which processes are alive by locks on files: the system releases a lock however its process ends."""
 
 import fcntl
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ def is_held(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except OSError:  # held; or a file that is not ours to lock, of which nothing is known
+    except OSError:  # held; or not ours to lock, so it may be held
         return True
     return False
 
 
-def remove_left(folder: Path, pattern: str) -> None:
-    """Remove the files that processes held until they were killed."""
+def remove_leftovers(folder: Path, pattern: str) -> None:
+    """Remove files whose holders were killed."""
     for path in folder.glob(pattern):
         if not is_held(path):
             path.unlink(missing_ok=True)
@@ -37,7 +37,7 @@ def remove_left(folder: Path, pattern: str) -> None:
 
 @contextmanager
 def driving(folder: Path) -> Iterator[None]:
-    """While the block runs this process drives the sweep or tuning of the folder."""
+    """Mark this process as the driver of the folder's sweep or tuning while the block runs."""
     folder.mkdir(parents=True, exist_ok=True)
     with holding(folder / DRIVER):
         yield

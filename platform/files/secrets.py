@@ -1,6 +1,6 @@
 """Passwords stay out of everything that is printed or written down.
 
-A database that needs one finds it in PGPASSWORD or ~/.pgpass; one given in an address is kept in memory alone.
+A database that needs one finds it in PGPASSWORD or ~/.pgpass; one given in an address is kept only in memory.
 """
 
 import re
@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any
 
 HIDDEN = "***"
-# A password that is not percent-encoded, as it should be, may hold / @ and quotes; it ends at the last @ before a
-# blank. If there is no such @ it may hold blanks too, unless it looks like a port.
+# A password should be percent-encoded. One that is not may contain /, @ and quotes: it ends at the last @ before a
+# blank. Without such an @ it may contain blanks too, unless it looks like a port.
 _IN_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/]*):(?:\S*@|(?!\d+(?:[/\s]|$))[^@\n]*@)")
 _BY_NAME = re.compile(r"((?:passw(?:or)?d|token|secret(?:_access_key)?)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.IGNORECASE)
 
@@ -28,7 +28,7 @@ def mask(text: str) -> str:
 
 
 def masked(document: Any) -> Any:
-    """A document of lists and dictionaries with *** for every password: what is written to a file."""
+    """A document of lists and dictionaries with *** for every password, safe to write to a file."""
     if isinstance(document, dict):
         return {key: masked(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -37,15 +37,15 @@ def masked(document: Any) -> Any:
 
 
 def unmasked(address: str) -> str:
-    """A database's address as it can be used: where a file says ***, PGPASSWORD or ~/.pgpass has the password."""
+    """A database's address without the *** of a file: the password is then taken from PGPASSWORD or ~/.pgpass."""
     user, at, place = address.rpartition("@")
     password = user.partition("://")[2].partition(":")[2]
     if "@" in password:
-        raise ValueError("the password holds an @: write it as %40, or leave it out and set PGPASSWORD or ~/.pgpass")
+        raise ValueError("the password contains an @: write it as %40, or leave it out and set PGPASSWORD or ~/.pgpass")
     place = re.sub(rf"(?<=[?&])password={re.escape(HIDDEN)}&?", "", place).rstrip("?&")
     return f"{user.removesuffix(f':{HIDDEN}')}{at}{place}"
 
 
 def masked_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """For sys.excepthook: what nobody expected is shown whole, but for passwords."""
+    """For sys.excepthook: print the whole traceback of an unexpected error, with passwords masked."""
     sys.stderr.write(mask("".join(traceback.format_exception(kind, error, trace))))

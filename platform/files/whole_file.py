@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and what a disk says that does not take them."""
+"""Write files atomically, and explain in one line why a disk refused one."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BufferedRandom]:
-    """A file to write and read that takes its place at `path` when the block ends, and never does if it raises."""
+    """A file to write and read; it is moved to `path` when the block ends, and dropped if the block raises."""
     part = path.with_suffix(f".part{os.getpid()}")
     try:
         with part.open("w+b") as file:
@@ -20,13 +20,13 @@ def whole_file(path: Path) -> Iterator[BufferedRandom]:
 
 
 def remove_parts(path: Path) -> None:
-    """Remove what processes that were killed while they wrote this file have left."""
+    """Remove the parts left by processes that were killed while writing this file."""
     for part in path.parent.glob(f"{path.stem}.part*"):
         part.unlink(missing_ok=True)
 
 
 def disk_error(error: OSError, folder: Path) -> str:
-    """One line: what the system said, of which file or folder, on which disk."""
+    """One line: the system's reason, the file or folder, and its disk."""
     reason = (error.strerror if error.errno is None else os.strerror(error.errno)) or str(error)
     disk = folder.resolve()
     while not disk.is_mount():

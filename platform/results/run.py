@@ -1,4 +1,4 @@
-"""What a finished run gives a Python caller."""
+"""A finished run, as a Python caller sees it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run. Files are read when they are asked for; those of a run in MLflow are downloaded then."""
+    """A finished run. Files are read on first use; those of a run in MLflow are downloaded then."""
 
     name: str
     metrics: dict[str, dict[str, float | None]]  # split → metric → value
@@ -48,7 +48,7 @@ class Result:
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """One row per epoch; what was not measured after an epoch is NaN."""
+        """One row per epoch; metrics not measured after an epoch are NaN."""
         return pd.DataFrame(read_history(self.folder))
 
     @cached_property
@@ -62,15 +62,13 @@ class Result:
 
 
 def result_of(settings: "RunSettings", document: dict[str, Any]) -> Result:
-    """From the document of result.json."""
+    """`document` is the content of result.json."""
     from permlab.platform.errors import RunError
     from permlab.platform.settings.run import cell_folder
 
     def locate() -> Path:
         if settings.temporary:
-            raise RunError(
-                f"nothing is kept of {settings.name}: train.fast_dev_run and train.overfit_batches only try it out"
-            )
+            raise RunError(f"{settings.name} has no files: train.fast_dev_run and train.overfit_batches keep none")
         return cell_folder(settings, document["key"])
 
     return Result(settings.name, document["metrics"], locate)

@@ -1,4 +1,4 @@
-"""What a stored sweep gives a Python caller."""
+"""A stored sweep, as a Python caller sees it."""
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -24,7 +24,7 @@ class Sweep:
     runs: Path = field(repr=False)
 
     def frame(self) -> pd.DataFrame:
-        """One row per cell: what it is, its status, and what was measured at its end as split/metric, and its cost."""
+        """One row per cell: its settings, its status, its final metrics as split/metric, and its cost."""
         cells = self.stored.cells
         measured = [name for name in cells.columns if "/" in name and "running" not in name]
         return cells[FACTS + measured].copy()

@@ -1,4 +1,4 @@
-"""What a tuning gives a Python caller."""
+"""A tuning, as a Python caller sees it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +16,10 @@ class Tuning:
 
     name: str
     studies: list[dict[str, Any]] = field(repr=False)  # the documents of studies.json
-    best: list[Choice]  # what each study chose
+    best: list[Choice]  # of each study
 
     def frame(self) -> pd.DataFrame:
-        """One row per trial: its study, number, state, value on validation, cost, and what it tried."""
+        """One row per trial: its study, number, state, value on validation, cost, and the settings it tried."""
         facts = ("study", "dataset", "method", "d", "metric")
         costs = ("number", "state", "value", "epochs", "seconds")
         return pd.DataFrame(

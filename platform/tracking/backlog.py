@@ -1,4 +1,4 @@
-"""Compare the ended runs of a runs folder with MLflow, and deliver what it lacks."""
+"""Compare the ended runs of a runs folder with MLflow, and deliver what is missing there."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,16 +17,16 @@ from permlab.platform.tracking.sweep_delivery import SweepDelivery, TuningDelive
 class Delivered:
     """The outcome of delivering a runs folder."""
 
-    names: list[str] = field(default_factory=list)  # of what the store did not have: keys of cells, names of sweeps
+    names: list[str] = field(default_factory=list)  # what the store lacked: keys of cells, names of sweeps
     damaged: dict[Path, DamagedFile] = field(default_factory=dict)  # left out: must be run again
-    busy: list[str] = field(default_factory=list)  # left to the courier that is delivering it
+    busy: list[str] = field(default_factory=list)  # skipped: a courier is delivering it
 
 
 class Backlog:
-    """What has ended in a runs folder, to be compared with what the store holds: sweeps, tunings and single runs."""
+    """The sweeps, tunings and single runs that have ended in a runs folder, to be compared with the store."""
 
     def __init__(self, runs: Path) -> None:
-        self.client, self.found = connect(runs), Delivered()
+        self.client, self.outcome = connect(runs), Delivered()
         self.experiments: dict[str, Experiment] = {}
         self.sweeps = [
             path.parent for part in ("tunings", "sweeps") for path in sorted(runs.glob(f"{part}/*/sweep.json"))
@@ -34,38 +34,38 @@ class Backlog:
         self.cells = [path.parent for path in sorted(runs.glob("cells/*/result.json"))]
 
     def deliver(self, on_run: Callable[[], None] = lambda: None) -> Delivered:
-        """`on_run` is called after every run that was compared."""
+        """`on_run` is called after each run that was compared."""
         in_sweeps: set[tuple[str, str]] = set()  # experiment and key
         for folder in self.sweeps:
-            with self._left_out_if_damaged():
+            with self._skip_if_damaged():
                 in_sweeps |= {(folder.name, cell["key"]) for cell in read_plan(folder)}
                 self._sweep(folder, on_run)
         for folder in self.cells:
-            with self._left_out_if_damaged():
+            with self._skip_if_damaged():
                 self._cell(folder, in_sweeps)
             on_run()
-        self.found.names = [name for experiment in self.experiments.values() for name in experiment.delivered]
-        return self.found
+        self.outcome.names = [name for experiment in self.experiments.values() for name in experiment.delivered]
+        return self.outcome
 
     def _sweep(self, folder: Path, on_run: Callable[[], None]) -> None:
         ended = bool(read_document(folder)["status"])
         if not ended and is_driven(folder):
             return
         if is_held(folder / LOCK):
-            self.found.busy.append(folder.name)
+            self.outcome.busy.append(folder.name)
             return
         kind = TuningDelivery if folder.parent.name == "tunings" else SweepDelivery
         delivery = kind(folder, self.client, self._experiment(folder.name))
         delivery.on_progress = on_run
         delivery.advance(dead=not ended)
-        self.found.damaged |= {damage.path: damage for damage in delivery.damaged.values()}
+        self.outcome.damaged |= {damage.path: damage for damage in delivery.damaged.values()}
 
     def _cell(self, folder: Path, in_sweeps: set[tuple[str, str]]) -> None:
         experiment = read_run(folder)["experiment"]
         if (experiment, folder.name) in in_sweeps:
             return
         if is_held(folder / LOCK):
-            self.found.busy.append(folder.name)
+            self.outcome.busy.append(folder.name)
         else:
             CellDelivery(folder, self.client, self._experiment(experiment)).advance()
 
@@ -75,8 +75,8 @@ class Backlog:
         return self.experiments[name]
 
     @contextmanager
-    def _left_out_if_damaged(self) -> Iterator[None]:
+    def _skip_if_damaged(self) -> Iterator[None]:
         try:
             yield
         except DamagedFile as damage:
-            self.found.damaged[damage.path] = damage
+            self.outcome.damaged[damage.path] = damage

@@ -1,4 +1,4 @@
-"""Delivers a run to MLflow: itself, its epochs as they come, and its end.
+"""Delivers a run to MLflow: its settings, its epochs as they come, and its result.
 
 `delivered-*.json` beside a run records how much of it was delivered, one file per store and experiment, until the run
 is finished.
@@ -27,25 +27,25 @@ Point = tuple[str, float | None, float, int]  # name, value, time, step
 
 
 class CellDelivery(Delivery):
-    """A run: itself, its epochs, and at its end artifacts and status."""
+    """A run: its settings, its epochs, and at the end its artifacts and status."""
 
     def __init__(
         self, folder: Path, client: Any, experiment: Experiment | None = None, tags: dict[str, str] | None = None
     ) -> None:
-        """`tags` go to those of the run: of which sweep it is, and what the sweep's plan says of it."""
+        """`tags` are added to the run's own: its sweep, and what the sweep's plan says about it."""
         self.run, self.more_tags = read_run(folder), tags or {}
         if experiment is None:
             query = f"tags.`permlab.key` = '{self.run['tags']['permlab.key']}'"
             experiment = Experiment(client, self.run["experiment"], query)
         super().__init__(folder, experiment, self.run["tags"] | self.more_tags, self.run["started"])
-        where = hashlib.sha256(f"{client.tracking_uri} {experiment.name}".encode()).hexdigest()[:10]
-        self.note = folder / f"delivered-{where}.json"
+        destination = hashlib.sha256(f"{client.tracking_uri} {experiment.name}".encode()).hexdigest()[:10]
+        self.note = folder / f"delivered-{destination}.json"
         noted = read_json(self.note) or {}
         self.find(None, noted.get("run_id"))
         if self.stored is None or self.stored.run_id != noted.get("run_id"):
             noted = {"epoch": 0, "sending": {}}
         self.epoch: int = noted["epoch"]  # the last one that was delivered
-        self.sending: dict[str, float] = noted["sending"]  # times of epochs that may be there already
+        self.sending: dict[str, float] = noted["sending"]  # times of epochs that the store may have already
 
     def advance(self, dead: bool = False) -> str | None:
         """Deliver what is new; returns how the run ended, None if it has not. `dead`: its process has died."""
@@ -67,7 +67,7 @@ class CellDelivery(Delivery):
         return str(result["status"]) if result else None
 
     def _is_delivered(self, result: dict[str, Any]) -> bool:
-        self.run = read_run(self.folder)  # which has changed if the run was started again
+        self.run = read_run(self.folder)  # it has changed if the run was started again
         self.tags, self.started = self.run["tags"] | self.more_tags, milliseconds(self.run["started"])
         fingerprint = self._fingerprint(result)
         if self.stored is None:
@@ -80,7 +80,7 @@ class CellDelivery(Delivery):
         return hashlib.sha256(json.dumps([self.run, result], sort_keys=True).encode()).hexdigest()
 
     def _join_sweep(self) -> None:
-        """The run was delivered by itself, or as a part of what is another sweep now."""
+        """Attach the run to our sweep: it was delivered by itself, or under another parent run."""
         self.log({}, self.more_tags)
         self.changed(parent=self.tags[PARENT])
 
@@ -99,7 +99,7 @@ class CellDelivery(Delivery):
         self.client.log_inputs(self.run_id, inputs)
 
     def _log(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
-        """What the run is, if it is new; what was measured since the last look; at the end what is known only then."""
+        """Log the data set and parameters of a new run, the metrics of new epochs, and at the end the outcome."""
         from mlflow.entities import Metric
 
         assert self.stored
@@ -120,7 +120,7 @@ class CellDelivery(Delivery):
             self._write_note({})
 
     def _points(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> list[Point]:
-        """The epochs that are new.
+        """The metrics of new epochs.
 
         A point that is sent again must not count twice, so it must have the same time: for a run under way the time is
         noted before sending, and points seen only after the run has ended get the time of its end.

@@ -1,4 +1,4 @@
-"""Sends a courier after a run or a sweep, and waits for it in the end. Knows nothing of MLflow itself."""
+"""Starts a courier for a run or a sweep, and waits for it at the end. Does not import MLflow."""
 
 import os
 import signal
@@ -15,15 +15,15 @@ from permlab.platform.display.console import note
 
 SOON = 15.0  # seconds without progress before a low-priority courier is replaced
 LOCK = ".delivery.lock"  # in the folder of a run or a sweep: held by the courier that delivers it
-HOLDER = ".delivery.pid"  # who delivers the folder; touched whenever something has been delivered
+HOLDER = ".delivery.pid"  # the id of that courier; touched after every delivery
 LONGEST = 200  # characters of a reason
 
 
 class Courier:
-    """A process that delivers what is written to `folder` while it is written; sent once, if it is wanted.
+    """A process that delivers the files in `folder` while they are written; started once, if it is `wanted`.
 
-    It stays in our session: in one of its own, Linux would give it as much of a core as the training. It ignores the
-    signals that are meant for the training, and delivers the end of it.
+    It stays in our session: in its own session, Linux would give it as much CPU time as the training. It ignores
+    signals meant for the training, so that it can deliver how the training ended.
     """
 
     def __init__(self, folder: Path, wanted: bool = True) -> None:
@@ -35,21 +35,21 @@ class Courier:
             self.process = self._start()
 
     def wait(self, seconds: float) -> None:
-        """Wait until all is delivered, or for `seconds` without progress; a note says if it is not.
+        """Wait until all is delivered, or for `seconds` without progress; if it fails, a note says why.
 
         During training the courier has low priority. On a busy machine it would then wait for minutes, so if it makes
         no progress soon, a courier of normal priority continues its work.
         """
         if self.process is None:
             return
-        said = self._end(min(SOON, seconds))
-        if said is None:
+        problem = self._end(min(SOON, seconds))
+        if problem is None:
             self.process = self._start("now")
-            said = self._end(seconds)
-        if said is None:
-            said = not_yet(f"no answer within {seconds:.0f} seconds")
-        if said:
-            note(said)
+            problem = self._end(seconds)
+        if problem is None:
+            problem = not_yet(f"no answer within {seconds:.0f} seconds")
+        if problem:
+            note(problem)
 
     def _start(self, *words: str) -> subprocess.Popen[str]:
         command = [
@@ -63,7 +63,7 @@ class Courier:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def _end(self, seconds: float) -> str | None:
-        """Its message if it failed, empty if not; None if it was killed, or made no progress for `seconds`."""
+        """Wait for it: its message if it failed, empty if not; None if killed, or without progress for `seconds`."""
         assert self.process is not None
         seen, deadline = self._progress(), time.monotonic() + seconds
         while True:
@@ -81,8 +81,8 @@ class Courier:
             return None
         if not self.process.returncode:
             return ""
-        said = errors.strip().splitlines()
-        return said[-1] if said else not_yet(f"exit code {self.process.returncode}")
+        lines = errors.strip().splitlines()
+        return lines[-1] if lines else not_yet(f"exit code {self.process.returncode}")
 
     def _progress(self) -> int:
         """Changes whenever something has been delivered."""
@@ -98,7 +98,7 @@ def not_yet(reason: str) -> str:
 
 @contextmanager
 def one_courier(folder: Path, wanted: bool, seconds: float = 600) -> Iterator[Courier]:
-    """If several processes fill one folder, one of them sends the courier, and waits for it in the end."""
+    """If several processes fill one folder, only one of them starts a courier and waits for it at the end."""
     lock = FileLock(folder / ".courier.lock")
     try:
         lock.acquire(timeout=0)

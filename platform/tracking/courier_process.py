@@ -3,7 +3,7 @@
     python -m permlab.platform.tracking.courier_process FOLDER PID [now]
 
 It is a separate process, so that a slow or dead server cannot delay the training, and an SQLite store has one writer.
-It has a lower priority than the training, unless `now` says that this is over.
+It has a lower priority than the training, unless `now` says that the training is over.
 """
 
 import os
@@ -26,32 +26,32 @@ from permlab.platform.tracking.courier import HOLDER, LOCK, not_yet
 from permlab.platform.tracking.store import connect
 from permlab.platform.tracking.sweep_delivery import SweepDelivery, TuningDelivery
 
-PAUSE = 5.0  # seconds between two deliveries of what is running
-GRACE = 60.0  # seconds for which a server that has answered before may be away when all else is over
+PAUSE = 5.0  # seconds between two deliveries during a run
+GRACE = 60.0  # seconds to wait after a run for a server that has answered before
 
 
 def follow(folder: Path, parent: int, now: bool = False) -> None:
     """Deliver a run or a sweep while it is under way; if its process `parent` dies, mark what was running as killed.
 
-    A server that cannot be reached is tried again as long as there is something to wait for, and for a while
-    afterwards if it has answered before. Of two couriers to one folder, as after a kill, the later waits; one that is
-    to deliver `now` ends those of dead processes, which may have to wait for a core.
+    A server that cannot be reached is tried again until the run ends, and for GRACE seconds more if it has answered
+    before. If a folder has two couriers, as after a kill, the later one waits; with `now` it kills couriers of dead
+    processes, which may be waiting for a core.
     """
     lock, holder = FileLock(folder / LOCK), folder / HOLDER
     while now and not lock.is_locked:
         try:
             lock.acquire(timeout=1)
         except Timeout:
-            _end(holder)
+            _kill_orphan(holder)
     with lock:
         holder.write_text(str(os.getpid()))
         _follow(folder, parent, holder)
-        for left in (holder, folder / LOCK):
-            left.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
+        for path in (holder, folder / LOCK):
+            path.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
 
 
-def _end(holder: Path) -> None:
-    """Kill the courier that wrote this file, if its parent is dead: whatever it was about to do is done again."""
+def _kill_orphan(holder: Path) -> None:
+    """Kill the courier that wrote this file, if its parent is dead; its work will be repeated."""
     with suppress(OSError, ValueError):
         pid = int(holder.read_text())
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
@@ -76,7 +76,7 @@ def _follow(folder: Path, parent: int, holder: Path) -> None:
     answered = False
     patience = GRACE
     while True:
-        orphaned = os.getppid() != parent  # asked first: the end is written before the process goes
+        orphaned = os.getppid() != parent  # checked first: a process writes its result before it exits
         over = is_over()
         try:
             if delivery is None:
@@ -93,8 +93,8 @@ def _follow(folder: Path, parent: int, holder: Path) -> None:
         except DamagedFile:
             if orphaned or over:
                 raise
-        except Exception:  # MLflow raises its own, requests' and SQLAlchemy's
-            delivery = None  # the store may return without its data
+        except Exception:  # MLflow raises its own errors, and those of requests and SQLAlchemy
+            delivery = None  # the store may come back without its data
             if orphaned or over:
                 if not answered or patience <= 0:
                     raise
@@ -107,7 +107,7 @@ def _follow(folder: Path, parent: int, holder: Path) -> None:
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # meant for the training, whose end is still to be delivered
+        signal.signal(number, signal.SIG_IGN)  # meant for the training, whose result is still to be delivered
     now = sys.argv[3:] == ["now"]
     if not now:
         os.nice(10 if Path(sys.argv[1]).parent.name != "cells" else 19)  # training comes first

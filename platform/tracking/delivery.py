@@ -13,7 +13,7 @@ from permlab.platform.errors import DamagedFile
 from permlab.platform.run.stored_result import KILLED
 from permlab.platform.tracking.store import ERROR, Experiment, StoredRun, identity
 
-METRICS_A_CALL = 1000  # MLflow's limit; it takes 100 parameters and tags, and runs have fewer
+METRICS_PER_CALL = 1000  # MLflow's limit; runs stay below its limits of 100 parameters and 100 tags
 LONGEST_VALUE = 6000  # characters of a parameter
 RUNNING = "RUNNING"
 
@@ -21,8 +21,8 @@ RUNNING = "RUNNING"
 class Delivery:
     """Delivers one folder to its run in an experiment; subclasses say what is delivered.
 
-    An older run of the same cell or sweep, whose folder was removed or which was trained afresh, is deleted when ours
-    has ended: MLflow keeps it among its deleted runs.
+    Once our run has ended, older runs of the same cell or sweep (its folder was removed, or it was trained again) are
+    deleted: MLflow keeps them among its deleted runs.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, tags: dict[str, str], started: float) -> None:
@@ -30,7 +30,7 @@ class Delivery:
         self.started = milliseconds(started)
         self.stored: StoredRun | None = None
         self.created_with: dict[str, str] = {}
-        self.damaged: dict[str, DamagedFile] = {}  # what could not be read, by the key of the cell
+        self.damaged: dict[str, DamagedFile] = {}  # by the key of the cell
         self.on_progress: Callable[[], None] = lambda: None
 
     @property
@@ -59,7 +59,7 @@ class Delivery:
         self.stored, self.created_with = self.experiment.create(name, self.started, self.tags), self.tags
 
     def changed(self, **facts: Any) -> None:
-        """Note what the store has now."""
+        """Remember what the store has now."""
         assert self.stored
         self.namesakes.remove(self.stored)
         self.stored = self.stored._replace(**facts)
@@ -74,8 +74,8 @@ class Delivery:
             "params": [Param(key, value[:LONGEST_VALUE]) for key, value in params.items()],
             "tags": [RunTag(key, value) for key, value in new.items()],
         }
-        for first in range(0, max(len(metrics), 1), METRICS_A_CALL):
-            part = metrics[first : first + METRICS_A_CALL]
+        for first in range(0, max(len(metrics), 1), METRICS_PER_CALL):
+            part = metrics[first : first + METRICS_PER_CALL]
             if part or any(rest.values()):
                 self.client.log_batch(self.run_id, metrics=part, **rest)
             rest = {}

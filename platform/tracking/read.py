@@ -52,14 +52,14 @@ def download_artifacts(run_id: str, runs: Path) -> Path:
     """The artifacts of an MLflow run in a local folder."""
     path = sqlite_file(tracking_uri(runs))
     if path and not path.exists():
-        raise RunError(f"{run_id!r} is no run in {runs}, where nothing is tracked")
+        raise RunError(f"there is no run {run_id!r} in {runs}, where nothing is tracked")
     try:
         client = connect(runs)
         client.get_run(run_id)
         return Path(client.download_artifacts(run_id, ""))
-    except Exception as error:  # MLflow raises its own, requests' and SQLAlchemy's
+    except Exception as error:  # MLflow raises its own errors, and those of requests and SQLAlchemy
         reason = str(error).splitlines()[0][:200]
-        raise RunError(f"{run_id!r} is no run in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
+        raise RunError(f"there is no run {run_id!r} in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
 
 
 def keep_report(folder: Path, name: str, runs: Path) -> None:
@@ -119,7 +119,7 @@ def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
 
 
 def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """The table that the parent run has since the sweep last ended; of cells finished later their own history.
+    """The parent run's table, written when the sweep last ended; for cells finished later, their own histories.
 
     Cells that are still under way are left out: a mean over seeds at different epochs would mislead.
     """
@@ -132,10 +132,10 @@ def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> p
     rows = []
     for key, cell_run in zip(later["key"], later["run_id"], strict=True):
         if any(item.path == "history.jsonl" for item in client.list_artifacts(cell_run)):
-            place = folder / key
-            place.mkdir()
-            client.download_artifacts(cell_run, "history.jsonl", str(place))
-            rows += [{"key": key} | entry for entry in evaluated(whole_history(place))]
+            target = folder / key
+            target.mkdir()
+            client.download_artifacts(cell_run, "history.jsonl", str(target))
+            rows += [{"key": key} | entry for entry in evaluated(whole_history(target))]
     return pd.concat([table, pd.DataFrame(rows)], ignore_index=True) if rows else table
 
 
@@ -149,7 +149,7 @@ def _chosen(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def _studies(client: Any, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """The studies that the settings were chosen from, of those tunings that this store has."""
+    """The studies that the settings were chosen from, if this store has their tunings."""
     studies: dict[str, dict[str, Any]] = {}
     for tuning in {choice["study"].split("/")[0] for choice in chosen}:
         experiment = client.get_experiment_by_name(tuning)

@@ -1,7 +1,7 @@
 """MLflow's store: opens it, and says what an experiment holds.
 
 `Delivery` and its kinds (delivery.py, cell_delivery.py, sweep_delivery.py) write to it, backlog.py looks for what it
-lacks, tracking_read.py reads sweeps back.
+lacks, read.py reads sweeps back.
 """
 
 import logging
@@ -19,7 +19,7 @@ from filelock import FileLock
 from permlab.platform.errors import RunError
 from permlab.platform.settings.kinds import folder_name
 
-DATABASE_TRIES = 6  # within 6 seconds; MLflow's own ten take 100
+DATABASE_TRIES = 6  # within 6 seconds; MLflow's default of 10 takes 100 seconds
 PAGE = 1000  # runs per call
 ERROR = "error"  # the tag that says why a run failed
 DELIVERED = "permlab.delivered"  # the tag that holds the fingerprint of what was delivered, once all of it was
@@ -56,7 +56,7 @@ def connect(runs: Path) -> Any:
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """What goes wrong between us and the store is said in one line."""
+    """Turn errors of the store into a RunError of one line."""
     try:
         yield
     except Exception as error:
@@ -71,7 +71,7 @@ def store_errors(uri: str) -> Iterator[None]:
 
 
 def _quiet() -> None:
-    """When it is imported MLflow sets its own levels."""
+    """MLflow sets its own log levels when it is imported."""
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -87,9 +87,9 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def make_store(path: Path) -> None:
-    """MLflow's tables, whole or not there.
+    """Create MLflow's tables, all or none.
 
-    MLflow makes them by dozens of migrations in the file itself: a kill in between, or a second process that begins
+    MLflow creates them by dozens of migrations in the file itself: a kill in between, or a second process that starts
     at the same time, would leave a database that nobody can open.
     """
     if path.exists():
@@ -103,23 +103,23 @@ def make_store(path: Path) -> None:
         if path.exists():
             return
         part, logs = path.with_name(f"{path.name}.part"), ("-wal", "-shm", "-journal")
-        for left in (str(part), *(f"{file}{log}" for file in (part, path) for log in logs)):  # by those that are dead
-            Path(left).unlink(missing_ok=True)
+        for leftover in (str(part), *(f"{file}{log}" for file in (part, path) for log in logs)):  # of killed processes
+            Path(leftover).unlink(missing_ok=True)
         with closing(sqlite3.connect(part)) as empty:
-            empty.execute("PRAGMA journal_mode=WAL")  # kept in the file itself
+            empty.execute("PRAGMA journal_mode=WAL")  # stored in the file itself
         uri = URL.create("sqlite", database=str(part)).render_as_string()
         SqlAlchemyStore(uri, str(path.parent / "artifacts")).engine.dispose()
         part.replace(path)
 
 
 def _write_ahead(client: Any) -> None:
-    """Give the client's SQLite engine a write-ahead log: readers (the dashboard) and the writer do not wait."""
+    """Give the client's SQLite engine a write-ahead log: readers (the dashboard) and the writer do not block."""
     from sqlalchemy import event
 
-    engine = client._tracking_client.store.engine  # MLflow has no public way to its engine
+    engine = client._tracking_client.store.engine  # MLflow does not expose its engine
     if not event.contains(engine, "connect", _pragma):
         event.listen(engine, "connect", _pragma)
-        engine.dispose()  # connections that were opened before
+        engine.dispose()  # closes connections that were opened before
 
 
 def _pragma(connection: Any, record: Any) -> None:
@@ -131,31 +131,31 @@ def _pragma(connection: Any, record: Any) -> None:
 
 
 def identity(tags: dict[str, str]) -> str:
-    """Tells runs apart by tags: a cell by its key, a trial by study and number, a sweep or a tuning by its name."""
+    """What identifies a run: a cell's key, a trial's study and number, the name of a sweep or a tuning."""
     names = ("permlab.sweep", "permlab.tuning", "study", "trial")
     return tags.get("permlab.key") or "/".join(tags.get(name, "") for name in names)
 
 
 class StoredRun(NamedTuple):
-    """What has to be known of a run in the store to tell whether it is all that lies on disk."""
+    """What we need to know of a run in the store to see whether it has everything that is on disk."""
 
     run_id: str
     status: str
-    started: int  # in milliseconds, as MLflow has it
-    artifacts: str  # where they are
+    started: int  # in milliseconds, as in MLflow
+    artifacts: str  # their location
     delivered: str
     parent: str
     described: bool  # has parameters
-    error: bool = False  # has a tag that says what went wrong
+    error: bool = False  # has the tag ERROR
 
 
 class Experiment:
-    """An experiment and its runs, by their identity; all of them, or those that `query` finds, are read once."""
+    """An experiment and its runs by identity, read once: all of them, or those that match `query`."""
 
     def __init__(self, client: Any, name: str, query: str = "") -> None:
         self.client, self.name = client, name
         self.experiment_id = _experiment_id(client, name)
-        self.delivered: list[str] = []  # what has been delivered since: keys of cells, names of sweeps
+        self.delivered: list[str] = []  # since then: keys of cells, names of sweeps
         self.runs: dict[str, list[StoredRun]] = defaultdict(list)
         for run in search_runs(client, self.experiment_id, query):
             tags = run.data.tags
@@ -173,7 +173,7 @@ class Experiment:
         return stored
 
     def log_artifacts(self, run: StoredRun, folder: Path) -> None:
-        """As MLflow's client does, which would ask for the run each time to learn where its artifacts are."""
+        """As MLflow's client does, but without requesting the run each time to find its artifact location."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         get_artifact_repository(run.artifacts, tracking_uri=self.client.tracking_uri).log_artifacts(str(folder))
@@ -193,12 +193,12 @@ def search_runs(client: Any, experiment_id: str, query: str = "") -> Iterator[An
 def _experiment_id(client: Any, name: str) -> str:
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         path = sqlite_file(client.tracking_uri)
         location = str(path.parent / "artifacts" / folder_name(name)) if path else None
         try:
             return str(client.create_experiment(name, artifact_location=location))
-        except MlflowException:  # somebody else was quicker
-            found = client.get_experiment_by_name(name)
-    return str(found.experiment_id)
+        except MlflowException:  # another process was faster
+            experiment = client.get_experiment_by_name(name)
+    return str(experiment.experiment_id)

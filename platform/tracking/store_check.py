@@ -25,23 +25,21 @@ def check_store(uri: str) -> Finding:
         return _sqlite(uri, path)
     if uri.startswith("postgresql"):
         return _database(uri)
-    mend = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"
-    return Finding("tracking", NOTE, f"{uri}: not checked", mend)
+    fix = "set MLFLOW_TRACKING_URI to http(s)://…, postgresql://… or sqlite:///…"
+    return Finding("tracking", NOTE, f"{uri}: not checked", fix)
 
 
 def _sqlite(uri: str, path: Path) -> Finding:
-    """A file: is it a database of MLflow, whole, and may we write to it?"""
+    """Is the file an intact MLflow database, and may we write to it?"""
     if not path.exists():
         try:
             usable_folder(str(path.parent))
         except SettingError as error:
             return Finding("tracking", BROKEN, str(error), "name another folder, or set MLFLOW_TRACKING_URI")
-        return Finding("tracking", OK, f"{uri} (made by the first run)")
-    mend = "move it away: the next run makes a new one, and permlab deliver fills it from the runs folder"
+        return Finding("tracking", OK, f"{uri} (created by the first run)")
+    fix = "move it away: the next run creates a new one, and permlab deliver fills it from the runs folder"
     if not path.is_file() or not os.access(path, os.W_OK):
-        return Finding(
-            "tracking", BROKEN, f"{path} cannot be written to", "give yourself the right to, or move it away"
-        )
+        return Finding("tracking", BROKEN, f"{path} cannot be written to", "make it writable, or move it away")
     deadline = time.monotonic() + PATIENCE
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as database:
@@ -49,16 +47,16 @@ def _sqlite(uri: str, path: Path) -> Finding:
             database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             (state,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
-        if str(error) != "interrupted":  # else it is large, and good as far as we have come
-            return Finding("tracking", BROKEN, f"{path} is not a database of MLflow: {error}", mend)
+        if str(error) != "interrupted":  # otherwise the file is large, and good as far as we got
+            return Finding("tracking", BROKEN, f"{path} is not an MLflow database: {error}", fix)
         state = "ok"
     if state != "ok":
-        return Finding("tracking", BROKEN, f"{path} is damaged: {' '.join(state.split())[:200]}", mend)
+        return Finding("tracking", BROKEN, f"{path} is damaged: {' '.join(state.split())[:200]}", fix)
     return Finding("tracking", OK, f"{uri}: {runs} runs")
 
 
 def _server(uri: str) -> Finding:
-    """An MLflow server: its version, and whether it lets us in. A name and password in its address count first."""
+    """An MLflow server: its version, and whether it lets us in. A user and password in its address take precedence."""
     parts = urlsplit(uri)
     user = unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
     password = unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
@@ -70,17 +68,17 @@ def _server(uri: str) -> Finding:
         opener.open(f"{address}/api/2.0/mlflow/experiments/search?max_results=1", timeout=PATIENCE).close()
     except HTTPError as error:
         if error.code in (401, 403):
-            mend = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
-            who = f"user {user}" if user else "anybody without a password"
-            return Finding("tracking", BROKEN, f"{uri} refuses {who} ({error.code} {error.reason})", mend)
+            fix = "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            who = f"user {user}" if user else "anonymous users"
+            return Finding("tracking", BROKEN, f"{uri} refuses {who} ({error.code} {error.reason})", fix)
         return Finding("tracking", BROKEN, f"{uri} answers {error.code} {error.reason}", "is it an MLflow server?")
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         return Finding("tracking", BROKEN, f"{uri} cannot be reached: {reason}", "start it, or set MLFLOW_TRACKING_URI")
     ours = version("mlflow")
-    server = f"MLflow {theirs} at {address}, as {user or 'anybody'}"
+    server = f"MLflow {theirs} at {address}, as {user or 'an anonymous user'}"
     if theirs.split(".")[:2] != ours.split(".")[:2]:
-        return Finding("tracking", NOTE, server, f"this machine has MLflow {ours}; use the same on both sides")
+        return Finding("tracking", NOTE, server, f"this machine has MLflow {ours}; use the same version on both sides")
     return Finding("tracking", OK, server)
 
 

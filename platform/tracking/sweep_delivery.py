@@ -1,4 +1,4 @@
-"""Delivers a sweep or a tuning to MLflow, and its cells with it."""
+"""Delivers a sweep or a tuning to MLflow, with its cells or trials."""
 
 import hashlib
 import time
@@ -18,13 +18,13 @@ SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.ya
 
 
 class SweepDelivery(Delivery):
-    """A sweep: the parent run, its cells as children, and at its end plan and results."""
+    """A sweep: the parent run, its cells as children, and at the end its plan and results."""
 
     def __init__(
         self, folder: Path, client: Any, experiment: Experiment | None = None, tags: dict[str, str] | None = None
     ) -> None:
         self.cells_folder = folder.parent.parent / "cells"
-        self.tags_of = {cell["key"]: cell.get("tags", {}) for cell in read_plan(folder)}  # what a run cannot know
+        self.tags_of = {cell["key"]: cell.get("tags", {}) for cell in read_plan(folder)}  # a run does not know them
         self.keys = list(self.tags_of)
         self.waiting: dict[str, CellDelivery | None] = dict.fromkeys(self.keys)
         started = read_document(folder)["started"]
@@ -87,12 +87,12 @@ class SweepDelivery(Delivery):
         return digest.hexdigest()
 
     def _plan(self) -> None:
-        """A report of an unfinished sweep says what is missing."""
+        """Log the plan early: the report of an unfinished sweep says which cells are missing."""
         self.client.log_artifact(self.run_id, str(self.folder / "plan.json"))
 
 
 class TuningDelivery(SweepDelivery):
-    """A tuning: the parent run in the experiment of its sweep, and its trials, as they come, as children."""
+    """A tuning: the parent run in the experiment of its sweep, and its trials as children, as they come."""
 
     def __init__(self, folder: Path, client: Any, experiment: Experiment | None = None) -> None:
         super().__init__(folder, client, experiment, {"permlab.tuning": folder.name})
@@ -103,9 +103,9 @@ class TuningDelivery(SweepDelivery):
         return f"{self.folder.name} tuning"
 
     def advance(self, dead: bool = False) -> None:
-        there = {path.parent.name for path in self.cells_folder.glob("*/run.json")}
-        self.waiting |= dict.fromkeys(sorted(there - set(self.keys)))
-        self.keys = sorted(there)
+        trials = {path.parent.name for path in self.cells_folder.glob("*/run.json")}
+        self.waiting |= dict.fromkeys(sorted(trials - set(self.keys)))
+        self.keys = sorted(trials)
         super().advance(dead)
 
 

@@ -12,7 +12,7 @@ from permlab.datasets.chunk import make_chunk, pointer
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
-def test_equals_the_formula_and_pyg(counts: list[int], seed: int) -> None:
+def test_it_agrees_with_the_formula_and_with_pyg(counts: list[int], seed: int) -> None:
     random = np.random.default_rng(seed)
     ptr = pointer(np.array(counts))
     n = int(ptr[-1])
@@ -24,15 +24,15 @@ def test_equals_the_formula_and_pyg(counts: list[int], seed: int) -> None:
     src, dst = np.nonzero(dense)
     chunk = make_chunk(x, np.array(counts), src, dst, np.zeros(len(counts)), np.arange(len(counts)))
 
-    found = normalised_adjacency(chunk)
-    row = np.repeat(np.arange(n), found.degree)
-    column = found.column + np.repeat(np.repeat(ptr[:-1], counts), found.degree)
+    adjacency = normalised_adjacency(chunk)
+    row = np.repeat(np.arange(n), adjacency.degree)
+    column = adjacency.column + np.repeat(np.repeat(ptr[:-1], counts), adjacency.degree)
     ours = np.zeros((n, n))
-    ours[row, column] = found.value
+    ours[row, column] = adjacency.value
 
     scale = np.diag((dense.sum(1) + 1) ** -0.5)
     formula = scale @ (dense + np.eye(n)) @ scale
     np.testing.assert_allclose(ours, formula, atol=1e-7)
-    np.testing.assert_allclose(found.az, formula @ x, atol=1e-6)
+    np.testing.assert_allclose(adjacency.az, formula @ x, atol=1e-6)
     edge_index, weight = gcn_norm(torch.tensor(np.stack([src, dst])), num_nodes=n)
     np.testing.assert_allclose(ours, to_dense_adj(edge_index, edge_attr=weight, max_num_nodes=n)[0], atol=1e-6)

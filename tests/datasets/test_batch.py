@@ -1,4 +1,4 @@
-"""GraphBatch: what a PyG user expects, and Â by its formula."""
+"""GraphBatch: laid out as a PyG user expects, with Â as PyG computes it."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SIZES = (4, 0, 1, 3)
 EDGES = torch.tensor([[0, 1, 2, 3, 5, 6], [1, 2, 1, 0, 6, 7]])  # directed; node 4 is alone
 
 
-def make(edges: Tensor = EDGES, dtype: torch.dtype = torch.float64) -> GraphBatch:
+def make_batch(edges: Tensor = EDGES, dtype: torch.dtype = torch.float64) -> GraphBatch:
     x = torch.randn(sum(SIZES), 3, generator=torch.Generator().manual_seed(0)).to(dtype)
     ptr = torch.tensor([0, *np.cumsum(SIZES)])
     return GraphBatch(x, edges, ptr, torch.arange(4.0), edge_attr=torch.ones(edges.size(1), 2))
@@ -26,16 +26,16 @@ def dense(batch: GraphBatch) -> Tensor:
 
 
 def test_graphs_are_counted_and_nodes_know_theirs() -> None:
-    batch = make()
+    batch = make_batch()
     assert len(batch) == 4 and batch.sizes.tolist() == list(SIZES)
     assert batch.batch.tolist() == [0, 0, 0, 0, 2, 3, 3, 3]
     assert batch.graph_id.tolist() == [0, 1, 2, 3] and batch.step == 0
 
 
 @pytest.mark.parametrize("kind", ["directed", "undirected"])
-def test_the_adjacency_is_pygs(kind: str) -> None:
+def test_the_adjacency_agrees_with_pyg(kind: str) -> None:
     edges = EDGES if kind == "directed" else torch.cat([EDGES, EDGES.flip(0)], dim=1).unique(dim=1)
-    batch = make(edges)
+    batch = make_batch(edges)
     index, weight = gcn_norm(edges, num_nodes=len(batch.x))
     expected = to_dense_adj(index, edge_attr=weight, max_num_nodes=len(batch.x))[0].T  # from source to target
     assert torch.equal(expected, expected.T) == (kind == "undirected")
@@ -45,11 +45,11 @@ def test_the_adjacency_is_pygs(kind: str) -> None:
 
 def test_loops_and_repeated_edges_count_once() -> None:
     loops = torch.tensor([[0, 0, 4], [0, 0, 4]])
-    assert torch.equal(dense(make(torch.cat([EDGES, EDGES[:, :2], loops], dim=1))), dense(make()))
+    assert torch.equal(dense(make_batch(torch.cat([EDGES, EDGES[:, :2], loops], dim=1))), dense(make_batch()))
 
 
 def test_the_gradient_goes_against_the_edges() -> None:
-    batch, a = make(), dense(make())
+    batch, a = make_batch(), dense(make_batch())
     assert not torch.allclose(a, a.T)
     h = batch.x.clone().requires_grad_()
     direction = torch.randn(h.shape, dtype=h.dtype, generator=torch.Generator().manual_seed(1))
@@ -58,12 +58,13 @@ def test_the_gradient_goes_against_the_edges() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_sums_have_the_dtype_of_what_is_summed(dtype: torch.dtype) -> None:
-    assert make(dtype=dtype).az.dtype == dtype and (make().adjacency @ torch.ones(8, 1, dtype=dtype)).dtype == dtype
+def test_sums_keep_the_dtype_of_their_input(dtype: torch.dtype) -> None:
+    assert make_batch(dtype=dtype).az.dtype == dtype
+    assert (make_batch().adjacency @ torch.ones(8, 1, dtype=dtype)).dtype == dtype
 
 
 def test_gradients_reach_the_features_every_time() -> None:
-    batch, a = make(), dense(make())
+    batch, a = make_batch(), dense(make_batch())
     with torch.no_grad():
         assert not batch.az.requires_grad
     batch.x.requires_grad_()
@@ -78,7 +79,7 @@ def test_a_batch_without_nodes() -> None:
 
 
 def test_moved_to_another_device_it_has_everything_there() -> None:
-    batch = make()
+    batch = make_batch()
     batch.step = 7
     assert batch.to("cpu") is batch
     moved = batch.to("meta")
@@ -90,7 +91,7 @@ def test_moved_to_another_device_it_has_everything_there() -> None:
 
 
 def test_it_is_laid_out_as_pyg_lays_it_out() -> None:
-    batch, start, graphs = make(), 0, []
+    batch, start, graphs = make_batch(), 0, []
     for i, size in enumerate(SIZES):
         inside = (EDGES[0] >= start) & (EDGES[0] < start + size)
         graphs.append(Data(x=batch.x[start : start + size], edge_index=EDGES[:, inside] - start, y=batch.y[i : i + 1]))

@@ -12,7 +12,7 @@ def test_one_data_set_has_one_name() -> None:
     assert parse_name("qm9,limit=0,target=gap").text == "qm9"
 
 
-def test_folders_are_safe_and_tell_tables_apart() -> None:
+def test_folders_have_safe_names_and_two_tables_never_share_one() -> None:
     assert parse_name("tu:MUTAG").folder == "tu-MUTAG"
     first, second = parse_name("table:a/my data.csv"), parse_name("table:b/my data.csv")
     assert first.folder != second.folder and first.folder.startswith("table-my_data-")
@@ -23,23 +23,23 @@ def test_a_file_name_may_hold_a_comma() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
-        ("qm8", "unknown data set 'qm8'; did you mean 'qm9'.* choose from qm9, proteins_full, tu:NAME, synthetic"),
+        ("qm8", "'qm8'.*did you mean 'qm9'.*choose from qm9, proteins_full, tu:NAME, synthetic"),
         ("", "unknown data set ''"),
-        ("tu", "needs a name, as in tu:NAME"),
-        ("qm9:x", "after a colon, got 'x'"),
-        ("qm9,limits=3", r"unknown parameter 'limits' \(choose from limit, seed, target\)"),
-        ("qm9,limit=many", "limit='many' is not a value of type int"),
-        ("qm9,limit=1,limit=2", "sets a parameter twice"),
-        ("table:x.csv,skip_invalid=maybe", "skip_invalid='maybe' is not a value of type bool"),
-        ("synthetic,graphs=x,size=3", "graphs='x'.*; unknown parameter 'size'"),
-        ("synthetic,features=99999999", "features=99999999; the limit is 1,000"),
-        ("synthetic,graphs=999999999999", "graphs=999999999999; the limit is 100,000,000"),
-        (f"synthetic,graphs={'9' * 5000}", "at most 400 characters, not 5017"),
-        (f"tu:{'A' * 300}", "is not the name of a TU data set"),
+        ("tu", "tu:NAME"),
+        ("qm9:x", "colon.*'x'"),
+        ("qm9,limits=3", "'limits'.*choose from limit, seed, target"),
+        ("qm9,limit=many", "limit='many'.*int"),
+        ("qm9,limit=1,limit=2", "twice"),
+        ("table:x.csv,skip_invalid=maybe", "skip_invalid='maybe'.*bool"),
+        ("synthetic,graphs=x,size=3", "graphs='x'.*'size'"),
+        ("synthetic,features=99999999", "features=99999999.*limit is 1,000"),
+        ("synthetic,graphs=999999999999", "graphs=999999999999.*limit is 100,000,000"),
+        (f"synthetic,graphs={'9' * 5000}", "400 characters.*5017"),
+        (f"tu:{'A' * 300}", "not the name of a TU data set"),
     ],
 )
-def test_names_that_are_none(text: str, says: str) -> None:
-    with pytest.raises(DataUsageError, match=says):
+def test_invalid_names_are_refused(text: str, message: str) -> None:
+    with pytest.raises(DataUsageError, match=message):
         parse_name(text)

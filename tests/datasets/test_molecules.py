@@ -22,14 +22,14 @@ def by_explicit_hydrogens(smiles: str) -> tuple[np.ndarray, set[tuple[int, int]]
     return np.array(rows, dtype=np.float32), {tuple(sorted(bond)) for bond in bonds}
 
 
-def test_equals_rdkit_with_explicit_hydrogens() -> None:
-    found = read_smiles(SMILES)
-    ptr = pointer(found.counts)
+def test_graphs_agree_with_rdkits_explicit_hydrogens() -> None:
+    molecules = read_smiles(SMILES)
+    ptr = pointer(molecules.counts)
     for i, smiles in enumerate(SMILES):
         rows, bonds = by_explicit_hydrogens(smiles)
-        np.testing.assert_array_equal(found.x[ptr[i] : ptr[i + 1]], rows, err_msg=smiles)
-        inside = (found.src >= ptr[i]) & (found.src < ptr[i + 1])
-        pairs = np.sort(np.stack([found.src[inside], found.dst[inside]], axis=1) - ptr[i], axis=1)
+        np.testing.assert_array_equal(molecules.x[ptr[i] : ptr[i + 1]], rows, err_msg=smiles)
+        inside = (molecules.src >= ptr[i]) & (molecules.src < ptr[i + 1])
+        pairs = np.sort(np.stack([molecules.src[inside], molecules.dst[inside]], axis=1) - ptr[i], axis=1)
         assert set(map(tuple, pairs.tolist())) == bonds, smiles
 
 
@@ -43,17 +43,17 @@ def test_equal_molecules_share_a_group() -> None:
     assert ethanol == again != ether
 
 
-def test_what_does_not_parse_is_marked_and_left_out() -> None:
-    found = read_smiles(["C", "C1CC", "", "not a molecule", "O"])
-    assert found.valid.tolist() == [True, False, False, False, True]
-    assert found.counts.tolist() == [5, 3]
+def test_invalid_smiles_are_marked_and_left_out() -> None:
+    molecules = read_smiles(["C", "C1CC", "", "not a molecule", "O"])
+    assert molecules.valid.tolist() == [True, False, False, False, True]
+    assert molecules.counts.tolist() == [5, 3]
 
 
-def test_nothing_but_invalid() -> None:
+def test_invalid_smiles_alone_give_no_molecules() -> None:
     assert len(read_smiles(["C1CC"]).counts) == 0
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_parallel_reading_keeps_the_order(workers: int) -> None:
     batches = [["C"] * (i + 1) for i in range(8)]
-    assert [len(found.counts) for found in read_in_parallel(iter(batches), workers)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [len(molecules.counts) for molecules in read_in_parallel(iter(batches), workers)] == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -1,4 +1,4 @@
-"""permlab::neighbour_sum against a dense product, and what PyTorch asks of an operator."""
+"""permlab::neighbour_sum against a dense product, and against PyTorch's own checks of operators."""
 
 import pytest
 import torch
@@ -25,15 +25,15 @@ def sample(rows: int, columns: int, k: int, dtype: torch.dtype, seed: int = 0) -
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 5), st.sampled_from(DTYPES), st.integers(0, 1000))
-def test_it_is_the_dense_product_with_its_gradients(
+def test_values_and_gradients_are_those_of_the_dense_product(
     rows: int, columns: int, k: int, dtype: torch.dtype, seed: int
 ) -> None:
     dense, h = sample(rows, columns, k, dtype, seed)
     h.requires_grad_()
-    found, expected = neighbour_sum(h, *csr(dense), *csr(dense.T)), dense @ h
-    torch.testing.assert_close(found, expected)
-    direction = torch.randn(found.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
-    torch.testing.assert_close(*(torch.autograd.grad((out * direction).sum(), h)[0] for out in (found, expected)))
+    sparse, expected = neighbour_sum(h, *csr(dense), *csr(dense.T)), dense @ h
+    torch.testing.assert_close(sparse, expected)
+    direction = torch.randn(sparse.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    torch.testing.assert_close(*(torch.autograd.grad((out * direction).sum(), h)[0] for out in (sparse, expected)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

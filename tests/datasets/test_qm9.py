@@ -41,14 +41,14 @@ def test_chunks_hold_every_molecule(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
-    [({"target": "gapp"}, "no target 'gapp'; choose from gap, homo"), ({"limit": -1}, "limit=-1")],
+    ("changes", "message"),
+    [({"target": "gapp"}, "'gapp'.*choose from gap, homo"), ({"limit": -1}, "limit=-1")],
 )
-def test_wrong_parameters(changes: dict, says: str) -> None:
-    with pytest.raises(DataUsageError, match=says):
+def test_wrong_parameters_are_refused(changes: dict, message: str) -> None:
+    with pytest.raises(DataUsageError, match=message):
         QM9(**changes)
 
 
-def test_more_than_there_are(tmp_path: Path) -> None:
-    with pytest.raises(DataUsageError, match="qm9 has 130831 molecules; limit=200000 asks for more"):
+def test_a_limit_above_the_number_of_molecules_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataUsageError, match="130831.*limit=200000"):
         QM9(limit=200_000).read(tmp_path, lambda done, total: None)

@@ -9,7 +9,7 @@ from permlab.datasets.randomness import node_order, random_order
 
 
 def test_orders_do_not_change_between_versions() -> None:
-    """Splits and permuted holdouts of published results hang on these numbers."""
+    """Splits and permuted holdouts of published results depend on these numbers."""
     assert random_order(8, 0, 1).tolist() == [7, 4, 5, 1, 6, 2, 0, 3]
     assert node_order(np.array([7, 3]), np.array([0, 5, 9]), 11).tolist() == [0, 3, 1, 2, 4, 7, 5, 8, 6]
 
@@ -41,7 +41,7 @@ def test_seeds_and_graphs_give_different_orders() -> None:
     assert len(orders) == 400
 
 
-def test_one_seed_a_graph_and_a_negative_one_keeps_the_order() -> None:
+def test_each_graph_may_have_its_own_seed_and_a_negative_one_keeps_the_order() -> None:
     graph_id, ptr = np.array([4, 5, 4]), np.array([0, 6, 12, 18])
     mixed = node_order(graph_id, ptr, np.array([1, -1, 2]))
     assert mixed[6:12].tolist() == list(range(6, 12))

@@ -20,7 +20,7 @@ def test_parts_are_exact_disjoint_complete_and_keep_groups_whole(
     assert not (owners[0] & owners[1] or owners[0] & owners[2] or owners[1] & owners[2])
 
 
-def test_a_function_of_the_seed_alone() -> None:
+def test_the_split_depends_on_the_seed_alone() -> None:
     group = np.arange(1000)
     first, again, other = split(group, 200, 3), split(group, 200, 3), split(group, 200, 4)
     assert (first.holdout == again.holdout).all()
@@ -45,21 +45,21 @@ def test_every_graph_is_held_out_equally_often() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holdout", "validation", "says"),
+    ("holdout", "validation", "message"),
     [
-        (50, 0, "holdout=50 asks for 50 of 50 graphs; choose 0 to 49"),
+        (50, 0, "holdout=50.*50 graphs.*0 to 49"),
         (-1, 0, "holdout=-1"),
-        (1.5, 0, "not a fraction"),
-        (10, 40, "validation=40 asks for 40 of 40 graphs"),
+        (1.5, 0, "holdout=1.5.*fraction"),
+        (10, 40, "validation=40.*40 graphs"),
     ],
 )
-def test_sizes_that_do_not_fit(holdout: float, validation: int, says: str) -> None:
-    with pytest.raises(DataUsageError, match=says):
+def test_sizes_that_do_not_fit_are_refused(holdout: float, validation: int, message: str) -> None:
+    with pytest.raises(DataUsageError, match=message):
         split(np.arange(50), holdout, 0, validation)
 
 
-def test_groups_that_cannot_be_cut() -> None:
-    with pytest.raises(DataUsageError, match="without splitting a group"):
+def test_a_holdout_that_would_split_a_group_is_refused() -> None:
+    with pytest.raises(DataUsageError, match="holdout=3.*group"):
         split(np.array([0, 0, 1, 1, 2, 2]), 3, 0)
 
 
@@ -69,12 +69,12 @@ def test_a_fraction_is_met_as_well_as_groups_allow() -> None:
     assert len(split(group, 0.5, 0).holdout) == 6
 
 
-def test_graphs_that_are_all_equal() -> None:
-    with pytest.raises(DataUsageError, match="holdout=0.2 takes all 5 graphs"):
+def test_a_holdout_of_one_single_group_is_refused() -> None:
+    with pytest.raises(DataUsageError, match="holdout=0.2.*5 graphs"):
         split(np.zeros(5, dtype=int), 0.2, 0)
     assert len(split(np.zeros(5, dtype=int), 0, 0).train) == 5
 
 
-def test_negative_seed() -> None:
-    with pytest.raises(DataUsageError, match="seed=-1 is negative"):
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(DataUsageError, match="seed=-1"):
         split(np.arange(9), 3, -1)

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,24 +8,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.cache import build
 from permlab.datasets.errors import DataUsageError
 from permlab.datasets.manifest import CacheBroken
 from permlab.datasets.randomness import node_order
 from permlab.datasets.store import GraphStore
+from tests.datasets.stores import build_sharded_store
 
 NAME = "synthetic,graphs=60,max_nodes=9,min_nodes=1"
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
-    """In several shards."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("store")))
-        patch.setattr("permlab.datasets.sources.synthetic.GRAPHS_A_CHUNK", 25)
-        patch.setattr("permlab.datasets.writer.ShardWriter.__init__.__defaults__", (2_000,))
-        build(NAME)
-        return GraphStore.open(NAME)
+    return build_sharded_store(NAME, tmp_path_factory.mktemp("store"))
 
 
 def raw(store: GraphStore, graph: int) -> tuple[np.ndarray, np.ndarray]:
@@ -74,7 +69,6 @@ def test_a_batch_is_its_graphs_one_after_the_other(store: GraphStore, graphs: li
 
 
 def test_features_come_from_more_than_one_shard(store: GraphStore) -> None:
-    assert len(store.shards) > 2
     last = np.cumsum([len(shard) for shard in store.shards]) - 1
     graphs = np.array([*last[::-1], 0])
     expected = np.concatenate([raw(store, graph)[1] for graph in graphs])
@@ -111,7 +105,7 @@ def test_orders_drawn_before_give_the_same_batch(store: GraphStore) -> None:
         assert torch.equal(left, right)
 
 
-def test_types_are_pygs_and_tensors_are_the_batchs_own(store: GraphStore) -> None:
+def test_dtypes_are_those_of_pyg_and_a_batch_owns_its_tensors(store: GraphStore) -> None:
     batch = store.batch(np.array([1, 2]))
     assert {part.dtype for part in (batch.edge_index, batch.ptr, batch.batch)} == {torch.int64}
     assert {part.dtype for part in (batch.x, batch.az, batch.y, batch.adjacency.value)} == {torch.float32}
@@ -159,8 +153,8 @@ def test_split_sizes_come_from_the_data_set(store: GraphStore) -> None:
     assert (len(parts.train), len(parts.validation), len(parts.holdout)) == (44, 11, 5)
 
 
-def test_positions_out_of_range(store: GraphStore) -> None:
-    with pytest.raises(DataUsageError, match="positions run from 0 to 59, got -1 to 3"):
+def test_positions_out_of_range_are_refused(store: GraphStore) -> None:
+    with pytest.raises(DataUsageError, match="0 to 59.*-1 to 3"):
         store.batch(np.array([-1, 3]))
 
 
@@ -175,7 +169,7 @@ def damaged(store: GraphStore, array: str, place: int, value: int) -> GraphStore
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize("value", [-1, 2**40])
 def test_damaged_bounds_of_graphs_are_found(store: GraphStore, value: int, seed: int | None) -> None:
-    with pytest.raises(CacheBroken, match="is damaged; rebuild it with: permlab data build"):
+    with pytest.raises(CacheBroken, match="is damaged.*permlab data build"):
         damaged(store, "node_ptr", 1, value).batch(np.array([1]), seed)
 
 
@@ -190,21 +184,22 @@ def test_damage_of_the_adjacency_is_found_where_it_is_followed(
     places = {"a_ptr at the start": first, "a_ptr inside": first + 1, "a_column": int(store.a_ptr[first])}
     for name in ("adjacency", "edge_index"):
         batch = damaged(store, array.split()[0], places[array], value).batch(np.array([graph]), seed)
-        with pytest.raises(CacheBroken, match="is damaged; rebuild it with: permlab data build"):
+        with pytest.raises(CacheBroken, match="is damaged.*permlab data build"):
             getattr(batch, name)
 
 
-def test_features_that_the_shards_do_not_have_are_missed(store: GraphStore) -> None:
+def test_features_missing_from_the_shards_are_noticed(store: GraphStore) -> None:
     broken = GraphStore(store.folder, store.manifest)
     broken.shards = store.shards[:-1]
-    with pytest.raises(CacheBroken, match="is damaged; rebuild it with: permlab data build"):
+    with pytest.raises(CacheBroken, match="is damaged.*permlab data build"):
         _ = broken.batch(np.array([0, 59])).x
 
 
 @pytest.mark.parametrize("row", [-1, 2])
 def test_orders_that_do_not_exist_are_refused(store: GraphStore, row: int) -> None:
     orders = store.orders([3, 4])
-    with pytest.raises(DataUsageError, match="do not have these rows"):
+    with pytest.raises(DataUsageError, match=re.escape(str(orders.shape))):
         store.batch(np.array([0, 1]), np.array([0, row]), orders)
-    with pytest.raises(DataUsageError, match="belong to another data set"):
-        store.batch(np.array([0, 1]), np.array([0, 0]), orders[:, 1:])
+    of_another_store = orders[:, 1:]
+    with pytest.raises(DataUsageError, match=re.escape(str(of_another_store.shape))):
+        store.batch(np.array([0, 1]), np.array([0, 0]), of_another_store)

@@ -51,7 +51,7 @@ def test_an_edited_file_is_built_again(tmp_path: Path) -> None:
 
 def test_a_smiles_that_does_not_parse_is_named_with_its_row(tmp_path: Path, cache: Path) -> None:
     text = write(tmp_path, {"smiles": ["C", "C1CC", "O"], "y": [1.0, 2.0, 3.0]})
-    with pytest.raises(DataError, match=r"row 2: 'C1CC' is not a SMILES that RDKit reads; .*skip_invalid=true"):
+    with pytest.raises(DataError, match=r"row 2: 'C1CC'.*skip_invalid=true"):
         build(text)
     assert not list(cache.glob("table-*"))
     build(f"{text},skip_invalid=true")
@@ -61,44 +61,44 @@ def test_a_smiles_that_does_not_parse_is_named_with_its_row(tmp_path: Path, cach
 
 def test_a_missing_target_is_named_or_skipped(tmp_path: Path) -> None:
     text = write(tmp_path, {"smiles": ["C", "CC", "O"], "y": [1.5, None, 3.0]})
-    with pytest.raises(DataError, match="row 2: the target 'y' is missing"):
+    with pytest.raises(DataError, match="row 2: .*'y'"):
         build(text)
     manifest = build(f"{text},skip_invalid=true")
     assert (manifest.graphs, manifest.nodes) == (2, 8)
 
 
 @pytest.mark.parametrize(
-    ("columns", "name", "says"),
+    ("columns", "name", "message"),
     [
-        ({"smi": ["C"], "y": [1.0]}, "mine.csv", "no column 'smiles'; name one with smiles=, choose from smi, y"),
-        ({"smiles": ["C"], "y": ["high"]}, "mine.csv", "column 'y' holds string, not numbers"),
-        ({"smiles": ["C"], "y": [1.0]}, "mine.txt", "there is no file"),
-        ({"smiles": pa.array([], pa.string()), "y": pa.array([], pa.float64())}, "mine.parquet", "has no rows"),
+        ({"smi": ["C"], "y": [1.0]}, "mine.csv", "'smiles'.*smiles=.*choose from smi, y"),
+        ({"smiles": ["C"], "y": ["high"]}, "mine.csv", "'y'.*string"),
+        ({"smiles": ["C"], "y": [1.0]}, "mine.txt", "no file.*mine.txt"),
+        ({"smiles": pa.array([], pa.string()), "y": pa.array([], pa.float64())}, "mine.parquet", "parquet.*no rows"),
     ],
 )
-def test_tables_that_cannot_be_used(tmp_path: Path, columns: dict, name: str, says: str) -> None:
-    with pytest.raises(DataError, match=says):
+def test_unusable_tables_are_refused(tmp_path: Path, columns: dict, name: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         build(write(tmp_path, columns, name))
 
 
-def test_a_file_that_is_no_table(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"not parquet at all")
-    with pytest.raises(DataError, match="cannot be read as parquet"):
+    with pytest.raises(DataError, match="broken.parquet.*parquet"):
         build(f"table:{tmp_path}/broken.parquet")
     (tmp_path / "mine.txt").write_text("C 1.0")
-    with pytest.raises(DataError, match="a table is a .csv or a .parquet file"):
+    with pytest.raises(DataError, match=r"\.csv.*\.parquet"):
         build(f"table:{tmp_path}/mine.txt")
 
 
-def test_targets_that_single_precision_cannot_hold(tmp_path: Path) -> None:
+def test_targets_beyond_single_precision_are_refused(tmp_path: Path) -> None:
     (tmp_path / "huge.csv").write_text("smiles,y\nC,1e39\nCC,2\n")
-    with pytest.raises(DataError, match="graph 0 has the target inf; targets must be finite in single precision"):
+    with pytest.raises(DataError, match="graph 0 .*target inf.*single precision"):
         build(f"table:{tmp_path}/huge.csv")
     (tmp_path / "int.csv").write_text("smiles,y\nC,9223372036854775807\nCC,2\n")
     assert build(f"table:{tmp_path}/int.csv").graphs == 2
 
 
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+def test_a_table_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes("smiles,größe\nC,1\n".encode("latin-1"))
     with pytest.raises(DataError, match="latin.csv"):
         build(f"table:{tmp_path}/latin.csv,target=größe")
@@ -113,4 +113,4 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path, cache: Path) -> Non
         f"print(len(GraphStore.open('table:{tmp_path}/mine.csv', build_missing=True)))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1 and "put its work under `if __name__ == '__main__':`" in done.stderr
+    assert done.returncode == 1 and "if __name__ == '__main__':" in done.stderr

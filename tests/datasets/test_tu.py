@@ -39,7 +39,7 @@ def own_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A web server on loopback in the place of the TU collection; gives the folder that it serves."""
+    """A web server on loopback instead of the TU collection; returns the folder that it serves."""
     served = tmp_path / "served"
     served.mkdir()
 
@@ -78,7 +78,7 @@ def test_proteins_full_equals_what_tudataset_reads(mirror: Path, tmp_path: Path)
         assert shard.y[i] == graph.y.item()
 
 
-def test_labels_stand_in_for_attributes(own_mirror: Path) -> None:
+def test_labels_are_the_features_if_there_are_no_attributes(own_mirror: Path) -> None:
     archive(own_mirror)
     manifest = build("tu:TINY")
     store = GraphStore.open("tu:TINY")
@@ -87,7 +87,7 @@ def test_labels_stand_in_for_attributes(own_mirror: Path) -> None:
     assert (store.y.tolist(), manifest.task, manifest.classes) == ([0.0, 1.0], "classification", 2)
 
 
-def test_without_labels_every_node_is_a_one(own_mirror: Path) -> None:
+def test_without_labels_every_node_has_the_feature_1(own_mirror: Path) -> None:
     with zipfile.ZipFile(own_mirror / "BARE.zip", "w") as file:
         for part in ("A", "graph_indicator", "graph_labels"):
             file.writestr(f"BARE/BARE_{part}.txt", TINY[part])
@@ -95,15 +95,15 @@ def test_without_labels_every_node_is_a_one(own_mirror: Path) -> None:
     assert GraphStore.open("tu:BARE").shards[0].x.tolist() == [[1.0]] * 5
 
 
-def test_several_targets(own_mirror: Path) -> None:
+def test_one_of_several_targets_is_chosen(own_mirror: Path) -> None:
     archive(own_mirror, graph_attributes="0.5, 2.5\n1.5, 3.5\n")
     assert build("tu:TINY,target=1").task == "regression"
     assert GraphStore.open("tu:TINY,target=1").y.tolist() == [2.5, 3.5]
-    with pytest.raises(DataUsageError, match="has 2 targets; target=2 is not among them"):
+    with pytest.raises(DataUsageError, match="2 targets.*target=2"):
         build("tu:TINY,target=2")
 
 
-def test_download(server: Path) -> None:
+def test_a_data_set_is_downloaded_once(server: Path) -> None:
     archive(server)
     seen: list[tuple[int, int | None]] = []
     manifest = build("tu:TINY", download=lambda done, total: seen.append((done, total)))
@@ -113,31 +113,31 @@ def test_download(server: Path) -> None:
     assert build("tu:TINY") == manifest  # built once, the source is not asked again
 
 
-def test_download_of_what_is_not_there(server: Path, cache: Path) -> None:
-    with pytest.raises(DataError, match=r"NOPE.zip cannot be fetched .*put NOPE.zip into a folder .*PERMLAB_MIRROR"):
+def test_a_download_that_does_not_exist_is_named(server: Path, cache: Path) -> None:
+    with pytest.raises(DataError, match=r"NOPE.zip cannot be fetched.*PERMLAB_MIRROR"):
         build("tu:NOPE")
     assert not [path for path in cache.iterdir() if path.is_dir()]
 
 
-def test_download_that_is_too_large(server: Path, tmp_path: Path) -> None:
+def test_a_download_above_the_limit_is_refused(server: Path, tmp_path: Path) -> None:
     archive(server)
     url = f"{TUDataset.url}/TINY.zip"
-    with pytest.raises(DataError, match="larger than 0 MiB, the limit of a download"):
+    with pytest.raises(DataError, match="larger than 0 MiB"):
         download.fetch(url, tmp_path / "TINY.zip", lambda done, total: None, max_bytes=100)
     assert not (tmp_path / "TINY.zip").exists()
 
 
-def test_zip_that_escapes(own_mirror: Path, cache: Path) -> None:
+def test_a_zip_that_writes_outside_its_folder_is_refused(own_mirror: Path, cache: Path) -> None:
     path = archive(own_mirror)
     with zipfile.ZipFile(path, "a") as file:
         file.writestr("../../escaped.txt", "out")
-    with pytest.raises(DataError, match=r"refused: its member '../../escaped.txt' points out"):
+    with pytest.raises(DataError, match=r"refused.*'../../escaped.txt'"):
         build("tu:TINY")
     assert not list(own_mirror.parent.rglob("escaped.txt")) and not list(cache.rglob("escaped.txt"))
 
 
-def test_zip_that_unpacks_too_large(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="over the limit"):
+def test_a_zip_that_unpacks_above_the_limit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="TINY.*limit"):
         unzip(archive(tmp_path), tmp_path / "out", {"TINY_A.txt"}, max_bytes=10)
 
 
@@ -145,56 +145,56 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(own_mirror: Path, cache: Path) 
     with zipfile.ZipFile(own_mirror / "TINY.zip", "w", zipfile.ZIP_DEFLATED) as file:
         for part, text in TINY.items():
             file.writestr(f"TINY/TINY_{part}.txt", "0\n" * 20_000_000 if part == "node_labels" else text)
-    with pytest.raises(DataError, match="TINY.zip is refused: it unpacks to more than 100 times its size"):
+    with pytest.raises(DataError, match="TINY.zip.*100 times"):
         build("tu:TINY")
     assert not list(cache.rglob("*.txt"))
 
 
 @pytest.mark.parametrize(
-    ("part", "text", "says"),
+    ("part", "text", "message"),
     [
-        ("node_labels", "0\n0\n1\n1\n2000000000\n", "node labels up to 2,000,000,000 for 5 nodes"),
-        ("graph_indicator", "1\n1\n1\n2\n2000000000\n", "2 targets for 2000000000 graphs"),
-        ("A", "1, 2\n2, 2000000000\n", "names a node that does not exist; there are 5"),
+        ("node_labels", "0\n0\n1\n1\n2000000000\n", "2,000,000,000.*5 nodes"),
+        ("graph_indicator", "1\n1\n1\n2\n2000000000\n", "2 targets.*2000000000 graphs"),
+        ("A", "1, 2\n2, 2000000000\n", "node.* 5"),
         ("A", f"1, {'9' * 5000}\n", "cannot be read as a TU data set"),
     ],
 )
-def test_a_number_that_would_fill_the_memory(own_mirror: Path, part: str, text: str, says: str) -> None:
+def test_numbers_that_would_fill_the_memory_are_refused(own_mirror: Path, part: str, text: str, message: str) -> None:
     archive(own_mirror, **{part: text})
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(DataError, match=message):
         build("tu:TINY")
 
 
-def test_zip_that_is_none(own_mirror: Path) -> None:
+def test_a_file_that_is_not_a_zip_is_refused(own_mirror: Path) -> None:
     (own_mirror / "TINY.zip").write_bytes(b"half a zip")
-    with pytest.raises(DataError, match=r"TINY.zip is not a zip file that can be read .*fetch it again"):
+    with pytest.raises(DataError, match="TINY.zip is not a zip file"):
         build("tu:TINY")
 
 
-def test_zip_of_something_else(own_mirror: Path) -> None:
+def test_a_zip_of_another_data_set_is_refused(own_mirror: Path) -> None:
     archive(own_mirror, "OTHER").rename(own_mirror / "TINY.zip")
-    with pytest.raises(DataError, match="holds no TINY_A.txt: it is not the TU data set TINY"):
+    with pytest.raises(DataError, match="TINY_A.txt"):
         build("tu:TINY")
 
 
-def test_tables_that_do_not_parse(own_mirror: Path) -> None:
+def test_tables_that_do_not_parse_are_refused(own_mirror: Path) -> None:
     archive(own_mirror, A="1, two\n")
     with pytest.raises(DataError, match="cannot be read as a TU data set"):
         build("tu:TINY")
 
 
-def test_mirror_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_is_not_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERMLAB_MIRROR", str(tmp_path / "gone"))
-    with pytest.raises(DataError, match="PERMLAB_MIRROR=.*gone is not a folder"):
+    with pytest.raises(DataError, match="PERMLAB_MIRROR=.*gone"):
         build("proteins_full")
 
 
-def test_names_that_are_none() -> None:
+def test_invalid_names_are_refused() -> None:
     with pytest.raises(DataUsageError, match="not the name of a TU data set"):
         build("tu:../../etc")
 
 
-def test_a_last_graph_without_edges(own_mirror: Path) -> None:
+def test_the_last_graph_may_have_no_edges(own_mirror: Path) -> None:
     archive(own_mirror, A="1, 2\n2, 1\n")
     build("tu:TINY")
     assert np.diff(GraphStore.open("tu:TINY").shards[0].edge_ptr).tolist() == [2, 0]
@@ -203,18 +203,18 @@ def test_a_last_graph_without_edges(own_mirror: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"graph_labels": "1\n2\n3\n"}, {"graph_indicator": "2\n1\n1\n2\n1\n"}, {"graph_labels": ""}]
 )
-def test_files_that_do_not_fit_together(own_mirror: Path, changes: dict[str, str]) -> None:
+def test_files_that_do_not_fit_together_are_refused(own_mirror: Path, changes: dict[str, str]) -> None:
     archive(own_mirror, **changes)
     with pytest.raises(DataError):
         build("tu:TINY")
 
 
-def test_a_damaged_member(own_mirror: Path) -> None:
+def test_a_damaged_member_is_refused(own_mirror: Path) -> None:
     path = own_mirror / "TINY.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("TINY/TINY_A.txt", TINY["A"] * 999)
     content = bytearray(path.read_bytes())
     content[60:70] = b"\xff" * 10
     path.write_bytes(content)
-    with pytest.raises(DataError, match="TINY.zip is not a zip file that can be read"):
+    with pytest.raises(DataError, match="TINY.zip is not a zip file"):
         build("tu:TINY")

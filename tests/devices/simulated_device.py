@@ -1,7 +1,7 @@
-"""A device that is not the CPU, without a GPU: torch's "sim".
+"""A device other than the CPU on a machine without a GPU: torch's "sim".
 
-Each of its tensors holds a CPU tensor, and every operator runs on those: the numbers are true. Like CUDA it refuses to
-mix devices in an operator, and it counts where CUDA would make the host wait. A process started with this folder in
+Each of its tensors holds a CPU tensor, and every operator runs on those, so the numbers are right. Like CUDA it refuses
+to mix devices in an operator, and it counts where CUDA would make the host wait. A process started with this folder in
 its PYTHONPATH has the device as soon as it imports torch, which finds `install` as it finds the extensions of vendors
 (the folder beside this file names it). `install` cannot be undone, so no other test may run in such a process.
 
@@ -54,7 +54,7 @@ class _Factories(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled in here, and to tell the compiler so takes as long as the operator
+        return False  # nothing is compiled in here; telling the compiler so costs as much as the operator itself
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

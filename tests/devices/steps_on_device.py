@@ -1,4 +1,4 @@
-"""Training on the simulated device: the CPU's numbers, and in a step the host waits for nothing.
+"""Training on the simulated device gives the CPU's numbers, and in no step does the host wait for the device.
 
 Run by tests/tasks/test_devices.py, in a process of its own.
 """
@@ -18,18 +18,18 @@ from torch import Tensor, nn
 from torch_geometric.nn import aggr
 
 from permlab.datasets.batch import GraphBatch
-from permlab.datasets.cache import build as build_dataset
 from permlab.datasets.store import GraphStore
 from permlab.readouts.base import Readout, RowReadout
 from permlab.readouts.catalogue import CATALOGUE, build
 from permlab.readouts.pooling import Sum
 from permlab.readouts.segments import segment_sum
-from permlab.readouts.sorting import Ordering
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
 from permlab.tasks.objectives import OBJECTIVES
 from permlab.tasks.task import OPTIMIZERS, GraphTask
+from tests.datasets.stores import build_store
+from tests.readouts.cases import OWN
 
 FEATURES, MAX_NODES, D = 5, 14, 4
 WIDTHS = {"power_sums": 1, "alpha0": 2, "alpha1": 2, "alpha2": 2, "zeta0": 2, "zeta1": 2, "polynomial": 2}
@@ -40,20 +40,16 @@ Pair = tuple[list[GraphBatch], list[GraphBatch]]
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, GraphStore]:
     """A data set per objective."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("stores")))
-        sizes = f"graphs=40,min_nodes=1,max_nodes={MAX_NODES},features={FEATURES}"
-        names = {objective: f"synthetic,{sizes},task={objective}" for objective in OBJECTIVES}
-        for name in names.values():
-            build_dataset(name)
-        return {objective: GraphStore.open(name) for objective, name in names.items()}
+    sizes = f"graphs=40,min_nodes=1,max_nodes={MAX_NODES},features={FEATURES}"
+    folder = tmp_path_factory.mktemp("stores")
+    return {objective: build_store(f"synthetic,{sizes},task={objective}", folder) for objective in OBJECTIVES}
 
 
 @pytest.fixture
 def batches(stores: dict[str, GraphStore]) -> Callable[[str], Pair]:
-    """Two batches on the CPU, and on the device: made by a store there, with some nodes permuted, and moved there."""
+    """Two batches on the CPU, and the same two on the device: one assembled there, one moved there."""
 
-    def made(objective: str) -> Pair:
+    def make(objective: str) -> Pair:
         store, graphs, permuted = stores[objective], np.arange(12), np.arange(12) % 3 - 1  # −1 is not permuted
         there = store.to("sim")
         return (
@@ -61,7 +57,7 @@ def batches(stores: dict[str, GraphStore]) -> Callable[[str], Pair]:
             [there.batch(graphs, permuted), unusual_batch().to("sim")],
         )
 
-    return made
+    return make
 
 
 def unusual_batch() -> GraphBatch:
@@ -101,14 +97,14 @@ def take_steps(
 
 
 def assert_same_steps(task: GraphTask, on_cpu: list[GraphBatch], on_device: list[GraphBatch], **options: Any) -> None:
-    """Steps on the device have the CPU's numbers, and in none of them the host waits."""
+    """Steps on the device give the CPU's numbers, and the host waits in none of them."""
     moved = copy.deepcopy(task).to("sim")
     expected = take_steps(task, on_cpu, **options)
     with no_waiting():
-        found = take_steps(moved, on_device, **options)
-    assert all(tensor.device.type == "sim" for tensor in found) and len(found) > 20
+        results = take_steps(moved, on_device, **options)
+    assert all(tensor.device.type == "sim" for tensor in results) and len(results) > 20
     assert all(tensor.isfinite().all() for tensor in expected)
-    torch.testing.assert_close([tensor.cpu() for tensor in found], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close([tensor.cpu() for tensor in results], expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -141,22 +137,8 @@ def test_a_device_without_double_precision(method: str, batches) -> None:
             torch.zeros(1, dtype=torch.float64, device="sim")
 
 
-class HalfSum(Sum):
-    """A built-in readout with another pool."""
-
-    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return super().pool(x, ptr) / 2
-
-
-class PaddedOrdering(Ordering):
-    """A row readout that the head must take padded."""
-
-    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return super().pool(x, ptr).tanh()
-
-
 class SquaredRows(RowReadout):
-    """Rows of the user's own, with a weight."""
+    """A user's own rows, with a weight."""
 
     def __init__(self, in_channels: int, max_nodes: int) -> None:
         super().__init__()
@@ -169,7 +151,9 @@ class SquaredRows(RowReadout):
 
 
 @pytest.mark.parametrize(
-    "readout", [HalfSum(D), PaddedOrdering(D, MAX_NODES), SquaredRows(D, MAX_NODES)], ids=lambda r: type(r).__name__
+    "readout",
+    [*(case.make(D, MAX_NODES) for case in OWN), SquaredRows(D, MAX_NODES)],
+    ids=lambda readout: type(readout).__name__,
 )
 def test_a_users_own_readout(readout: Readout, batches) -> None:
     assert_same_steps(task_of(readout), *batches("regression"))
@@ -233,7 +217,7 @@ def test_lightning_trains_and_evaluates_there(stores: dict[str, GraphStore]) -> 
         torch.testing.assert_close(there.outputs[split], here.outputs[split], atol=1e-5, rtol=1e-5)
 
 
-# The tests above can fail.
+# The checks above can fail: they catch a readout that waits, and one that computes other numbers.
 
 
 class Waiting(Sum):
@@ -267,13 +251,13 @@ class OtherThere(Sum):
         return segment_sum(x, ptr) * (1.001 if x.device.type == "sim" else 1)
 
 
-def test_other_numbers_are_caught(batches) -> None:
+def test_wrong_numbers_are_caught(batches) -> None:
     with pytest.raises(AssertionError, match="not close"):
         assert_same_steps(task_of(OtherThere(D)), *batches("regression"))
 
 
-def test_a_readout_on_its_own_looks_at_its_input() -> None:
-    """Outside a model it checks values, and to see them it has to wait."""
+def test_a_readout_outside_a_model_checks_its_input() -> None:
+    """To read the values on the device the host has to wait."""
     x, ptr = torch.ones(3, D).to("sim"), torch.tensor([0, 3]).to("sim")
     with pytest.raises(AssertionError, match="waited for the device"), no_waiting():
         Sum(D)(x, ptr=ptr)

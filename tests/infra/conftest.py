@@ -1,17 +1,18 @@
-"""The stack of infra/ on this machine, for the tests that need it whole."""
+"""The stack of infra/ on this machine, for the tests that need all of it."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.infra.processes import processes_of_session
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,19 +55,11 @@ class Stack:
         return dict(json.loads((self.folder / "cluster" / "state.json").read_text()))
 
     def processes(self, part: str) -> list[psutil.Process]:
-        """All processes of a part's session; those of PostgreSQL's children are sessions of their own."""
-        leader = self.state["parts"][part]["pid"]
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if os.getsid(process.pid) == leader:
-                    found.append(process)
-            except ProcessLookupError:
-                pass
-        return found
+        """All processes of a part's session; PostgreSQL's children have sessions of their own."""
+        return processes_of_session(self.state["parts"][part]["pid"])
 
     def kill(self, part: str) -> None:
-        """As when the machine that it runs on loses its power."""
+        """As if its machine lost power."""
         doomed = self.processes(part)
         assert doomed
         for process in doomed:
@@ -86,18 +79,3 @@ def stack(one_ray: None, bare_python: Path, tmp_path_factory: pytest.TempPathFac
     finally:
         stack.call("stop")
     assert not [process for process in started if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
-
-
-@pytest.fixture(scope="session")
-def wait_for() -> Callable[..., None]:
-    def wait(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 240) -> None:
-        """Until the condition holds; the process must still be running then."""
-        limit = time.monotonic() + seconds
-        while not condition():
-            if process.poll() is not None:
-                raise AssertionError(process.communicate())
-            assert time.monotonic() < limit, "it did not happen in time"
-            time.sleep(0.1)
-        assert process.poll() is None, process.communicate()
-
-    return wait

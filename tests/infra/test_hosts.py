@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from permlab.platform.files.json_files import read_json
 from permlab.platform.run.histories import read_history
-from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.settings.words import read_settings
+from tests.infra.processes import wait_for
+from tests.infra.sweeps import finished_metrics, undisturbed_metrics
 
 pytestmark = pytest.mark.cluster
 GRID = ["name=hosts", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "method=[sum,ordering]", "d=3"]
@@ -113,9 +112,7 @@ def network(one_ray: None) -> Iterator[Network]:
         shutil.rmtree(folder)
 
 
-def test_the_sweep_finishes_on_the_others(network: Network, wait_for, tmp_path: Path) -> None:
-    from permlab.platform.run.cell import run_cell
-
+def test_a_sweep_that_loses_a_host_finishes_on_the_others(network: Network, tmp_path: Path) -> None:
     head = network.ray(1, "--head", "--port=6379", f"--temp-dir={network.folder}/ray", "--num-cpus=0")
     sweep = [sys.executable, "-m", "permlab.platform.cli", "sweep", *GRID, f"runs={network.folder}/runs"]
     for number in (2, 3):
@@ -127,11 +124,9 @@ def test_the_sweep_finishes_on_the_others(network: Network, wait_for, tmp_path: 
     lost = _keys(network, 3)
     out, _ = driver.communicate(timeout=600)
     assert driver.returncode == 0 and "on 3 nodes" in out, out
-    found = {path.parent.name: read_json(path) for path in network.folder.glob("runs/cells/*/result.json")}
-    assert lost <= set(found) and lost <= _keys(network, 2), "what ran on the lost host did not run again elsewhere"
-    cells = read_settings(SweepSettings, [*GRID, f"runs={tmp_path}"]).cells()
-    expected = {result["key"]: result["metrics"] for result in map(run_cell, cells)}
-    assert {key: result["metrics"] for key, result in found.items()} == expected
+    metrics = finished_metrics(network.folder / "runs")
+    assert lost <= set(metrics) and lost <= _keys(network, 2), "what ran on the lost host did not run again elsewhere"
+    assert metrics == undisturbed_metrics(GRID, tmp_path)
 
 
 def _nodes(network: Network) -> int:

@@ -1,4 +1,4 @@
-"""A sweep as a Ray job on the whole stack, with faults, against the same sweep without any of it."""
+"""A sweep as a Ray job on the whole stack, with faults, gives what the same sweep gives in one process."""
 
 import base64
 import json
@@ -11,13 +11,14 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import psutil
 import psycopg
 import pytest
 
 from permlab.platform.run.histories import read_history
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import read_settings
+from tests.infra.processes import listening_addresses, wait_for
+from tests.infra.sweeps import epochs_stored
 
 pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).parents[2]
@@ -33,14 +34,10 @@ def submit(environment: dict[str, str], *entrypoint: str) -> subprocess.Popen[st
     )
 
 
-def epochs_seen(runs: Path) -> int:
-    return sum(len(read_history(path.parent)) for path in runs.glob("cells/*/history.jsonl"))
-
-
 def stored_histories(database: str) -> dict[str, dict[tuple[str, int], float]]:
     """What PostgreSQL holds of the sweep's cells: (metric, epoch) → value, by key; each cell once."""
     runs = "SELECT t.value, r.run_uuid, r.status FROM runs r JOIN tags t USING (run_uuid) WHERE t.key = 'permlab.key'"
-    found = {}
+    histories = {}
     with psycopg.connect(database) as connection:
         rows = connection.execute(runs).fetchall()
         assert Counter(key for key, _, _ in rows).most_common(1)[0][1] == 1, "a cell is there twice"
@@ -48,11 +45,11 @@ def stored_histories(database: str) -> dict[str, dict[tuple[str, int], float]]:
         for key, run, _ in rows:
             wanted = "SELECT key, step, value FROM metrics WHERE run_uuid = %s AND key ~ '^(train|holdout)'"
             points = connection.execute(wanted, [run]).fetchall()  # type: ignore[arg-type]
-            found[key] = {(metric, step): value for metric, step, value in points}
-            assert len(found[key]) == len(points), "a metric is there twice"
+            histories[key] = {(metric, step): value for metric, step, value in points}
+            assert len(histories[key]) == len(points), "a metric is there twice"
         (parent,) = connection.execute("SELECT status FROM runs WHERE name = 'faults'").fetchall()
         assert parent == ("FINISHED",)
-    return found
+    return histories
 
 
 def local_histories(runs: Path) -> dict[str, dict[tuple[str, int], float]]:
@@ -72,14 +69,14 @@ def local_histories(runs: Path) -> dict[str, dict[tuple[str, int], float]]:
     }
 
 
-def test_a_lost_node_and_a_restarted_server_change_nothing(stack, wait_for, tmp_path: Path) -> None:
+def test_a_lost_node_and_a_restarted_server_change_nothing(stack, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     job = submit(stack.environment, "python", "-m", "permlab.platform.cli", "sweep", *GRID, f"runs={runs}")
     try:
-        wait_for(lambda: epochs_seen(runs) > 50, job)
+        wait_for(lambda: epochs_stored(runs) > 50, job)
         stack.kill("mlflow")
-        before = epochs_seen(runs)
-        wait_for(lambda: epochs_seen(runs) > before + 100, job)  # training does not mind
+        before = epochs_stored(runs)
+        wait_for(lambda: epochs_stored(runs) > before + 100, job)  # training does not mind
         stack.call("start", "--nodes", "2", "--cpus", "1")  # starts what is missing: the server
         wait_for(lambda: any("_execute" in " ".join(p.cmdline()) for p in stack.processes("ray-1")), job)
         stack.kill("ray-1")
@@ -128,13 +125,13 @@ def test_who_may_read_runs(stack, user: str, password: str, host: str, code: int
         assert error.code == code
 
 
-def test_the_doctor_finds_it_all(stack, tmp_path: Path) -> None:
+def test_the_doctor_reports_every_part(stack, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "permlab.platform.cli", "doctor", "--json"]
     environment = stack.environment
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    found = {finding["name"]: finding["found"] for finding in json.loads(done.stdout)["findings"]}
+    findings = {finding["name"]: finding["detail"] for finding in json.loads(done.stdout)["findings"]}
     assert done.returncode == 0, done.stdout
-    assert found["tracking"].endswith("as permlab") and "CPUs, 0 GPUs" in found["ray"]
+    assert findings["tracking"].endswith("as permlab") and "CPUs, 0 GPUs" in findings["ray"]
     environment["MLFLOW_TRACKING_PASSWORD"] = "wrong"
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "refuses user permlab" in done.stdout
@@ -149,10 +146,9 @@ def test_the_database_asks_for_its_password(stack) -> None:
 
 
 def test_nothing_listens_beyond_loopback(stack) -> None:
-    ours = {process.pid for part in stack.state["parts"] for process in stack.processes(part)}
-    listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
-    assert len(listening) >= 6
-    assert {c.laddr.ip for c in listening} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    addresses = listening_addresses(process for part in stack.state["parts"] for process in stack.processes(part))
+    assert len(addresses) >= 6
+    assert set(addresses) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_secrets_are_for_their_owner_alone(stack) -> None:

@@ -1,4 +1,4 @@
-"""What infra/ hands to others is checked by machine: schemas, linters, and that its parts fit one another.
+"""The manifests of infra/ satisfy schemas and linters, and fit one another.
 
 Kubernetes 1.37's schemas are those of the package kubernetes-validate, which keeps them as files.
 """
@@ -119,7 +119,7 @@ def test_secrets_are_asked_for_and_none_is_kept() -> None:
 def compose() -> dict[str, Any]:
     """The compose file with its variables filled in: their defaults, else `x`."""
     text = (INFRA / "compose.yaml").read_text()
-    filled = re.sub(r"\$\{\w+(?::-(\w*)|:\?[^}]*)?\}", lambda found: found.group(1) or "x", text)
+    filled = re.sub(r"\$\{\w+(?::-(\w*)|:\?[^}]*)?\}", lambda variable: variable.group(1) or "x", text)
     return dict(yaml.safe_load(filled))
 
 

@@ -1,8 +1,7 @@
-"""A sweep as a Ray job: a real head node with token authentication, which is sent PermLab as it has not got it."""
+"""A sweep as a Ray job: a real head node with token authentication and without PermLab, which comes with the job."""
 
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from permlab.platform.files.json_files import read_json
+from tests.infra.processes import free_ports
+from tests.infra.sweeps import finished_metrics
 
 ROOT = Path(__file__).parents[2]
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
@@ -28,19 +28,11 @@ SWEEP = (
 )
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 @pytest.fixture(scope="module")
 def submit(
     one_ray: None, bare_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
-    """`ray job submit` from the root of the project to a cluster of one node that has not got PermLab."""
+    """`ray job submit` from the root of the project to a cluster of one node without PermLab."""
     folder = tmp_path_factory.mktemp("job")
     environment = os.environ | {
         "RAY_AUTH_MODE": "token",
@@ -78,7 +70,7 @@ def submit(
 
 
 def _wait_for_dashboard(url: str, head: subprocess.Popen[bytes]) -> None:
-    """Until it answers, if only that it wants a token."""
+    """Until it answers, even if only to ask for a token."""
     limit = time.monotonic() + 180
     while True:
         try:
@@ -95,10 +87,10 @@ def test_a_sweep_is_a_job_on_nodes_without_permlab(submit, tmp_path: Path) -> No
     done = submit(*CLI, *SWEEP, f"runs={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "succeeded" in done.stdout and "holdout MAE" in done.stdout
-    assert [read_json(path)["status"] for path in tmp_path.glob("cells/*/result.json")] == ["FINISHED"] * 2
+    assert len(finished_metrics(tmp_path)) == 2
 
 
-def test_its_exit_code_is_the_jobs(submit) -> None:
+def test_a_job_that_fails_has_the_exit_code_of_its_sweep(submit) -> None:
     wrong = submit(*CLI, *SWEEP, "method=sorr")
     assert wrong.returncode != 0 and "did you mean sort?" in wrong.stdout + wrong.stderr
 

@@ -1,4 +1,4 @@
-"""infra/slurm/sweep.sbatch on a real Slurm of one node: SIGTERM, checkpoint, back into the queue, to the end."""
+"""infra/slurm/sweep.sbatch on a real Slurm of one node: SIGTERM, checkpoint, requeued, finished."""
 
 import os
 import shutil
@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from permlab.platform.files.json_files import read_json
-from permlab.platform.run.histories import read_history
-from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.settings.words import read_settings
+from tests.infra.processes import free_ports
+from tests.infra.sweeps import epochs_stored, finished_metrics, undisturbed_metrics
 
 pytestmark = pytest.mark.cluster
 SCRIPT = Path(__file__).parents[2] / "infra" / "slurm" / "sweep.sbatch"
@@ -30,20 +28,12 @@ GRID += ["train.epochs=1000", "train.checkpoint_every=1000000", "train.eval_ever
 DAEMONS = ("munged", "slurmctld", "slurmd")
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 @pytest.fixture
 def slurm(one_ray: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a Slurm of its own; its commands are told by SLURM_CONF."""
+    """A folder with a Slurm of its own; SLURM_CONF points its commands there."""
     path = f"{os.environ['PATH']}:/usr/sbin"
-    found = {name: shutil.which(name, path=path) for name in DAEMONS}
-    if missing := [name for name, where in found.items() if not where]:
+    programs = {name: shutil.which(name, path=path) for name in DAEMONS}
+    if missing := [name for name, program in programs.items() if not program]:
         pytest.skip(f"there is no {', '.join(missing)} (packages munge and slurm-wlm)")
     if os.geteuid() != 0:
         pytest.skip("Slurm's daemons want to be root")
@@ -80,7 +70,7 @@ def slurm(one_ray: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     running = []
     with (folder / "log").open("w") as log:
         for name in DAEMONS:
-            command = [str(found[name]), *options.get(name, ["-D"])]
+            command = [str(programs[name]), *options.get(name, ["-D"])]
             running.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
             time.sleep(0.5)
     try:
@@ -109,14 +99,12 @@ def until(condition: Callable[[], bool], folder: Path, seconds: float = 300) -> 
         time.sleep(0.5)
 
 
-def test_the_next_run_of_the_job_goes_on(slurm: Path, tmp_path: Path) -> None:
-    from permlab.platform.run.cell import run_cell
-
+def test_the_requeued_job_resumes_and_finishes(slurm: Path, tmp_path: Path) -> None:
     runs = slurm / "runs"
     out = ["--parsable", f"--output={slurm}/job.out", f"--chdir={slurm}"]
     job = ask("sbatch", *out, str(SCRIPT), *GRID).strip()
     assert job.isdigit()
-    until(lambda: sum(len(read_history(path.parent)) for path in runs.glob("cells/*/history.jsonl")) > 20, slurm)
+    until(lambda: epochs_stored(runs) > 20, slurm)
     ask("scancel", "--signal=TERM", "--batch", job)  # as --signal=B:TERM@120 does before the time is up
     until(lambda: "queued again" in (slurm / "job.out").read_text(), slurm)
     assert list(runs.glob("cells/*/checkpoint.pt")), "nothing was saved"
@@ -124,6 +112,4 @@ def test_the_next_run_of_the_job_goes_on(slurm: Path, tmp_path: Path) -> None:
     assert not list((runs / ".slurm").iterdir()), "the token outlived its job"
     ask("scontrol", "update", f"jobid={job}", "StartTime=now")  # Slurm would wait for two minutes
     until(lambda: "COMPLETED" in ask("scontrol", "show", "job", job), slurm)
-    found = {path.parent.name: read_json(path)["metrics"] for path in runs.glob("cells/*/result.json")}
-    cells = read_settings(SweepSettings, [*GRID, f"runs={tmp_path}"]).cells()
-    assert found == {result["key"]: result["metrics"] for result in map(run_cell, cells)}
+    assert finished_metrics(runs) == undisturbed_metrics(GRID, tmp_path)

@@ -1,4 +1,4 @@
-"""Calls `permlab` as a process of its own, and looks at what it left."""
+"""Calls `permlab` in its own process, and finds the runs and cells that it left."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ CLI = [sys.executable, "-c", "import sys; from permlab.platform.cli import main;
 
 
 def start(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
-    """`permlab …` in a process of its own, in this folder."""
+    """`permlab …` in its own process, in this folder."""
     clean = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     return subprocess.Popen(
         [*CLI, *words], cwd=folder, env=clean | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -25,8 +25,8 @@ def call(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
 
 
 def runs_in(client: Any, experiment: str) -> list[Any]:
-    found = client.get_experiment_by_name(experiment)
-    return list(client.search_runs([found.experiment_id]))
+    experiment_id = client.get_experiment_by_name(experiment).experiment_id
+    return list(client.search_runs([experiment_id]))
 
 
 def only_run(client: Any, experiment: str = "permlab") -> Any:

@@ -1,4 +1,4 @@
-"""Runs the cells of a sweep one after another in this process, with all that a driver writes, but without Ray."""
+"""Runs a sweep's cells one after another in this process, without Ray, and writes all files of a driver."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ QUICK = ("train.epochs=2", "train.engine=plain", "d=2")
 
 
 def drive(runs: Path, *words: str, status: str | None = "FINISHED", most: int | None = None) -> Path:
-    """The folder of the sweep; `most`: cells that are run before it ends; with no status it was killed then."""
+    """Runs at most `most` cells; without a status the sweep counts as killed. Returns its folder."""
     settings = read_settings(SweepSettings, [DATA, *QUICK, f"runs={runs}", *words])
     build_if_missing(settings.dataset[0])
     plan = make_plan(settings.cells())

@@ -1,4 +1,4 @@
-"""A grammar of calls of `permlab`: verbs, settings and options, with values that fit and values that do not."""
+"""A grammar of `permlab` calls: verbs, settings and options, with valid and invalid values."""
 
 import random
 import zipfile
@@ -46,16 +46,16 @@ PLAUSIBLE = {
 
 
 def keys(model: type, prefix: str = "") -> dict[str, list[str]]:
-    """Every setting, with values that fit."""
-    found = {}
+    """Every setting, with valid values."""
+    values = {}
     for key, default, _ in describe(model):
         inner = default[0] if isinstance(default, list) and default else default
-        found[f"{prefix}{key}"] = PLAUSIBLE.get(type(inner), [str(inner)])
-    return found
+        values[f"{prefix}{key}"] = PLAUSIBLE.get(type(inner), [str(inner)])
+    return values
 
 
 RUN_KEYS = keys(RunSettings) | {
-    "dataset": [],  # drawn
+    "dataset": [],  # drawn by Grammar.dataset
     "method": list(NAMES),
     "readout.kernels": ["9"],
     "readout.key": ["ones", "spark:9"],
@@ -80,7 +80,7 @@ SWEEP_KEYS = (
 
 
 class Grammar:
-    """Draws calls in a folder; the same seed gives the same ones. `real`: also those that start servers and Ray."""
+    """Draws calls in a folder; the same seed gives the same calls. `real`: also calls that start servers and Ray."""
 
     def __init__(self, seed: int, folder: Path, real: bool) -> None:
         self.random, self.folder, self.real = random.Random(seed), folder, real
@@ -99,13 +99,13 @@ class Grammar:
             return self.pick("proteins_full", "tu:MUTAG", "tu", "qm8", "tu:../x", f"table:{self.value()}", self.value())
         kind = self.pick("synthetic", "table:mine.csv", "table:bad.csv", "table:empty.csv", "tu:TINY")
         options = ["graphs", "max_nodes", "min_nodes", "features", "task", "target", "skip_invalid", "x"]
-        given = [f",{self.pick(*options)}={self.pick('1', '9', '30', 'true', self.value())}" for _ in range(2)]
-        return kind + "".join(given[: self.random.randint(0, 2)])
+        parameters = [f",{self.pick(*options)}={self.pick('1', '9', '30', 'true', self.value())}" for _ in range(2)]
+        return kind + "".join(parameters[: self.random.randint(0, 2)])
 
     def setting(self, names: dict[str, list[str]]) -> str:
         key = self.pick(*names)
-        fits = [self.dataset()] if key == "dataset" else names[key]
-        return f"{key}={self.pick(*fits) if fits and self.random.random() < 0.7 else self.value()}"
+        valid = [self.dataset()] if key == "dataset" else names[key]
+        return f"{key}={self.pick(*valid) if valid and self.random.random() < 0.7 else self.value()}"
 
     def settings(self, names: dict[str, list[str]]) -> list[str]:
         files = ["bad.yaml", "mine.yaml", "self.yaml", "list.yaml", "odd.yaml", "a.file"]
@@ -162,7 +162,7 @@ class Grammar:
         return ["show", *self.settings(RUN_KEYS), *self.options()]
 
     def sweep(self) -> list[str]:
-        """Planned, or with nowhere to write: Ray is not started, unless by a process of its own."""
+        """With --plan or nowhere to write, so that Ray does not start; with `real` sometimes without either."""
         end = [] if self.real and self.random.random() < 0.2 else [self.pick("--plan", "runs=/proc/nowhere")]
         return [*SMALL, *self.settings(SWEEP_KEYS), *end, *self.options()]
 
@@ -176,9 +176,9 @@ class Grammar:
         return [self.value(), *self.options(f"--runs={self.value()}", f"--out={self.value()}")]
 
     def predict(self) -> list[str]:
-        """One of the runs that the calls before it left, or none."""
-        left = sorted(path.name for path in self.folder.glob("runs/cells/*"))
-        run = self.pick(*left) if left and self.random.random() < 0.6 else self.value()
+        """A run that an earlier call left, or a value that is not a run."""
+        runs = sorted(path.name for path in self.folder.glob("runs/cells/*"))
+        run = self.pick(*runs) if runs and self.random.random() < 0.6 else self.value()
         return [run, *self.options(f"--runs={self.value()}", f"--dataset={self.dataset()}", f"--out={self.value()}")]
 
     def deliver(self) -> list[str]:
@@ -208,12 +208,12 @@ def calls(seed: int, count: int, folder: Path, real: bool = False) -> Iterator[l
 
 
 def prepare(folder: Path) -> dict[str, str]:
-    """The files that calls may name; the environment in which nothing outside is touched or asked."""
+    """Writes the files that calls may name; returns an environment that keeps calls inside this folder and offline."""
     for name, text in FILES.items():
         (folder / name).write_bytes(text.encode("latin-1"))
     with zipfile.ZipFile(folder / "TINY.zip", "w") as archive:
         for part, text in TINY.items():
             archive.writestr(f"TINY_{part}.txt", text)
-    nobody = "http://127.0.0.1:1"
+    closed_port = "http://127.0.0.1:1"
     own = {"PERMLAB_MIRROR": str(folder), "PERMLAB_CACHE": str(folder / "cache"), "HOME": str(folder)}
-    return own | {"http_proxy": nobody, "https_proxy": nobody}
+    return own | {"http_proxy": closed_port, "https_proxy": closed_port}

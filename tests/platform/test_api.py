@@ -1,4 +1,4 @@
-"""`import permlab`: the same work as the command line, as objects; each test in a fresh process."""
+"""`import permlab`: the commands as functions that return objects; each test in a fresh process."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ assert len(tuning.frame()) == 2 and tuning.best[0].method == "sum"
 
 
 def run(folder: Path, *parts: str) -> None:
-    """Nothing is printed: there is no terminal to show bars on."""
+    """Run in a fresh process, which must print nothing: without a terminal there are no progress bars."""
     done = subprocess.run([sys.executable, "-c", "".join(parts)], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("", "")

@@ -22,12 +22,13 @@ def test_every_verb_explains_itself(permlab, verb: str) -> None:
 def test_unknown_verb_is_one_line_with_the_choices(permlab) -> None:
     code, out, err = permlab("trian")
     assert (code, out) == (2, "")
-    assert err.startswith("permlab: unknown verb 'trian'; choose from data") and err.count("\n") == 1
+    assert "'trian'" in err and all(verb in err for verb in VERBS) and err.count("\n") == 1
 
 
 def test_unknown_option_is_one_line(permlab) -> None:
     code, out, err = permlab("data", "list", "--colour")
-    assert (code, out, err) == (2, "", "permlab data: unrecognized arguments: --colour\n")
+    assert (code, out) == (2, "") and err.startswith("permlab data: ")
+    assert "--colour" in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -35,11 +36,11 @@ def test_unknown_option_is_one_line(permlab) -> None:
     [
         ["config", "show", "--json", "d=50"],
         ["config", "--json", "show", "d=50"],
-        ["--json", "d=50"],
+        ["config", "show", "seed=1", "--json", "d=50"],
     ],
 )
 def test_options_may_stand_anywhere(permlab, words: list[str]) -> None:
-    code, out, err = permlab(*(words if words[0] == "config" else ["config", "show", "seed=1", *words]))
+    code, out, err = permlab(*words)
     assert code == 0 and json.loads(out)["d"] == 50, err
 
 
@@ -62,7 +63,7 @@ def test_a_pipe_gets_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None
     assert first.startswith(name) and first.count("0.9877") == 2 and "…" not in first
 
 
-def test_what_the_system_refuses_is_one_line(permlab, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_system_is_one_line(permlab, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words in (["predict", "a" * 300], ["data", "info", f"table:{'a' * 300}.csv"]):
         code, out, err = permlab(*words)
@@ -71,7 +72,7 @@ def test_what_the_system_refuses_is_one_line(permlab, tmp_path, monkeypatch: pyt
 
 def test_a_call_that_is_not_text_is_one_line() -> None:
     done = subprocess.run([sys.executable, "-m", "permlab.platform.cli", b"\xff"], capture_output=True)
-    assert done.returncode == 2 and done.stderr == b"permlab: the call is not UTF-8 text\n"
+    assert done.returncode == 2 and b"UTF-8" in done.stderr and done.stderr.count(b"\n") == 1
 
 
 def test_help_does_not_wait_for_torch() -> None:
@@ -79,7 +80,7 @@ def test_help_does_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     code = "import sys; from permlab.platform.cli import main; sys.exit(main(['data', 'list', '--json']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()

@@ -1,6 +1,6 @@
 """Random calls over all verbs: whatever is typed, no traceback, no hang, and an exit code that means something.
 
-A few in every test run; more of them, and in processes of their own with real sweeps among them:
+A few in every test run. More of them, or each in its own process with real sweeps among them:
 
     PERMLAB_FUZZ_CALLS=1000 PERMLAB_FUZZ_SEED=3 python -m pytest tests/platform/test_fuzz.py
     python -m tests.platform.test_fuzz 200 3    # calls, seed
@@ -19,14 +19,14 @@ import pytest
 from tests.platform.fuzzing import calls, prepare
 
 CALLS, SEED = int(os.environ.get("PERMLAB_FUZZ_CALLS", "50")), int(os.environ.get("PERMLAB_FUZZ_SEED", "0"))
-LONGEST = 30  # seconds that a call may compute, in a process of its own
-DEAD = 600  # seconds after which a call hangs, however busy the machine is; the longest computes for 10
-MOST_MEMORY = 12 << 30  # bytes of address space, in a process of its own
+LONGEST = 30  # seconds of CPU that a call may take, in its own process
+DEAD = 600  # seconds after which a call counts as hung, even on a busy machine; the slowest computes for 10
+MOST_MEMORY = 12 << 30  # bytes of address space, in its own process
 CODES = {0, 1, 2, 130}
 
 
 def complaint(code: int, out: str, err: str, seconds: float = 0.0) -> str:
-    """What a call must not do; empty if it did not."""
+    """What a call did wrong; empty if nothing."""
     if code not in CODES:
         return f"exit code {code}"
     if "Traceback" in out + err:
@@ -73,7 +73,7 @@ def test_random_calls_end_well(permlab, here: Path) -> None:
 
 
 def main(count: int, seed: int) -> int:
-    """The same in processes of their own, with real sweeps among them."""
+    """The same, each call in its own process, with real sweeps among them."""
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         own = prepare(Path(folder))
@@ -89,19 +89,19 @@ def main(count: int, seed: int) -> int:
                     timeout=DEAD,
                     preexec_fn=_limit,
                 )
-                said = (done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-                wrong = complaint(done.returncode, *said, _computed() - started)
+                out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+                wrong = complaint(done.returncode, out, err, _computed() - started)
             except subprocess.TimeoutExpired:
-                wrong, said = "no end", ("", "")
+                wrong, err = "no end", ""
             if wrong:
                 bad += 1
-                sys.stdout.write(f"{wrong}: {words}\n{said[1][-500:]}\n")
+                sys.stdout.write(f"{wrong}: {words}\n{err[-500:]}\n")
     sys.stdout.write(f"{count} calls, seed {seed}: {bad} bad\n")
     return 1 if bad else 0
 
 
 def _computed() -> float:
-    """Seconds of CPU that the calls took, their children's included."""
+    """Seconds of CPU that all calls have taken so far, with their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

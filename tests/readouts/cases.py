@@ -1,4 +1,4 @@
-"""The readouts that every contract is run for: the built-in ones, and what a user may write.
+"""The readouts that every contract test runs on: the built-in ones, and some that a user may write.
 
 Each comes with its formula for one graph, X [n, d] in double precision → [m], by NumPy and plain loops: written from
 the docstrings, not from the code.
@@ -29,7 +29,7 @@ Formula = Callable[[Any, np.ndarray], np.ndarray]
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """The operators by their definitions, whatever was registered for them in this process."""
+    """The operators as they are defined, even if the engine has registered its kernels in this process."""
     if not find_spec("numba"):
         yield
         return
@@ -48,22 +48,23 @@ def compiled() -> Iterator[None]:
     yield
 
 
-WAYS: dict[str, Callable[[], AbstractContextManager[None]]] = {"plain": plain}  # in which contracts are run
+WAYS: dict[str, Callable[[], AbstractContextManager[None]]] = {"plain": plain}  # how operators run in a contract test
 if find_spec("numba"):
     WAYS["compiled"] = compiled
 
 
 @dataclass(frozen=True)
 class Case:
-    """How a readout is made for d columns and graphs of at most N nodes, and what it should give."""
+    """How to make a readout for d columns and graphs of at most N nodes, and what it should compute."""
 
     name: str
     make: Callable[[int, int], Readout]  # d, N
     formula: Formula
     d: int = 2
     invariant: bool = True
-    of_nothing: bool = True  # whether a graph without nodes gives 0
+    zero_if_empty: bool = True  # whether a graph without nodes gives 0
     sorts: bool = False  # whether it calls an operator
+    has_rows: bool = False  # whether its output is its rows and zeros, nothing else
 
     def __str__(self) -> str:
         return self.name
@@ -77,7 +78,7 @@ class MeanInstead(Sum):
 
 
 class SquashedOrdering(Ordering):
-    """A user's own: a row readout whose output is more than its rows and zeros."""
+    """A user's own: a row readout whose output is not just its rows and zeros."""
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         return (super().pool(x, ptr) + 1).tanh()
@@ -157,13 +158,13 @@ def fourier(readout: Any, X: np.ndarray) -> np.ndarray:
 
 def exponents(d: int, degree: int) -> list[tuple[int, ...]]:
     """1 ≤ |p| ≤ degree, by |p|, then the first entry descending, and so on."""
-    every = (p for p in itertools.product(range(degree + 1), repeat=d) if 1 <= sum(p) <= degree)
-    return sorted(every, key=lambda p: (sum(p), *(-entry for entry in p)))
+    unsorted = (p for p in itertools.product(range(degree + 1), repeat=d) if 1 <= sum(p) <= degree)
+    return sorted(unsorted, key=lambda p: (sum(p), *(-entry for entry in p)))
 
 
 def power_sums(readout: Any, X: np.ndarray) -> np.ndarray:
-    every = exponents(X.shape[1], readout.degree)
-    return np.array([sum(np.prod(x ** np.array(p)) for x in X) for p in every], dtype=float)
+    powers = exponents(X.shape[1], readout.max_nodes)
+    return np.array([sum(np.prod(x ** np.array(p)) for x in X) for p in powers], dtype=float)
 
 
 def alpha0(readout: Any, X: np.ndarray) -> np.ndarray:
@@ -223,6 +224,10 @@ def identity(readout: Any, X: np.ndarray) -> np.ndarray:
     return padded(readout, X)
 
 
+def sorted_moments(readout: Any, X: np.ndarray) -> np.ndarray:
+    return padded(readout, descending(np.concatenate([X, X**2], axis=1)))
+
+
 def total(readout: Any, X: np.ndarray) -> np.ndarray:
     return np.array([sum(column) for column in X.T], dtype=float)
 
@@ -254,8 +259,9 @@ def built_in(method: str, name: str = "", **options: Any) -> Case:
         formula=FORMULAS[method],
         d=1 if method == "power_sums" else 2,
         invariant=method not in ("identity", "augment"),
-        of_nothing=method != "set2set",  # its LSTM has a bias
+        zero_if_empty=method != "set2set",  # its LSTM has a bias
         sorts=method in ("ordering", "reduced", "sort"),
+        has_rows=method in ("ordering", "identity", "augment", "sort"),
     )
 
 
@@ -268,9 +274,9 @@ BUILT_IN = [
 ]
 OWN = [
     Case("own-mean", lambda d, N: MeanInstead(d), lambda r, X: total(r, X) / max(len(X), 1)),
-    Case("own-ordering", SquashedOrdering, lambda r, X: np.tanh(ordering(r, X) + 1), of_nothing=False, sorts=True),
+    Case("own-ordering", SquashedOrdering, lambda r, X: np.tanh(ordering(r, X) + 1), zero_if_empty=False, sorts=True),
     Case("own-kernels", lambda d, N: CauchyKernels(d), cauchy),
-    Case("own-rows", SortedMoments, lambda r, X: padded(r, descending(np.concatenate([X, X**2], axis=1))), sorts=True),
+    Case("own-rows", SortedMoments, sorted_moments, sorts=True, has_rows=True),
 ]
 CASES = [*BUILT_IN, *OWN]
 RUNS = [(way, case) for way in WAYS for case in CASES if way == "plain" or case.sorts]

@@ -2,7 +2,7 @@
 
     python -m tests.readouts.certify_all [METHOD …]     one line per size; exit code 1 if anything is refuted
 
-This takes some ten minutes of one core: the tests run a few of the sizes.
+This takes about ten minutes on one core; the tests run only a few of the sizes.
 """
 
 import sys
@@ -37,8 +37,8 @@ def main(methods: list[str]) -> int:
         contradictions = certificate.contradictions(readout)
         refuted += bool(contradictions)
         count += 1
-        found = [name for name in ("collision", "unconfirmed", "jump") if getattr(certificate, name)]
-        words = f"{method} n={n} d={d} ({time.perf_counter() - started:.0f} s) {' '.join(found)}"
+        witnesses = [name for name in ("collision", "unconfirmed", "jump") if getattr(certificate, name)]
+        words = f"{method} n={n} d={d} ({time.perf_counter() - started:.0f} s) {' '.join(witnesses)}"
         print(words, contradictions or "", flush=True)  # noqa: T201
     print(f"{refuted} of {count} refuted")  # noqa: T201
     return 1 if refuted else 0

@@ -6,7 +6,7 @@ from tests.readouts.cases import WAYS
 
 
 @pytest.fixture(autouse=True, scope="module")
-def everywhere(one_thread: None) -> None:
+def single_threaded(one_thread: None) -> None:
     """All tests of this folder run with one thread."""
 
 

@@ -31,32 +31,32 @@ def test_sizes_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: build("orderin", 2, 3), "unknown readout 'orderin': did you mean ordering.* choose from ordering, "),
-        (lambda: build("qqq", 2, 3), "unknown readout 'qqq': choose from"),
-        (lambda: build("sum", 0, 3), "d is 0; it must be an integer of at least 1"),
+        (lambda: build("orderin", 2, 3), "'orderin'.*did you mean ordering.*choose from ordering, "),
+        (lambda: build("qqq", 2, 3), "'qqq'.*choose from ordering, "),
+        (lambda: build("sum", 0, 3), "d is 0.*at least 1"),
         (lambda: build("sum", 2, 2.5), "max_nodes is 2.5"),
         (lambda: build("sum", 2, 3, seed=-1), "seed is -1"),
-        (lambda: build("sum", 2, 3, kernels=3), "sum has no option 'kernels': it takes none"),
-        (lambda: build("kernels", 2, 3, kernel=3), "kernels has no option 'kernel': choose from kernels, sigma"),
+        (lambda: build("sum", 2, 3, kernels=3), "sum has no option 'kernels'.*none"),
+        (lambda: build("kernels", 2, 3, kernel=3), "kernels has no option 'kernel'.*choose from kernels, sigma"),
         (lambda: build("kernels", 2, 3, kernels=0), "kernels is 0"),
-        (lambda: build("kernels", 2, 3, sigma=0.0), "sigma is 0.0; it must be positive"),
-        (lambda: build("fourier", 2, 3, scale=-1.0), "scale is -1.0; it must be positive"),
-        (lambda: build("ordering", 3, 4, key=[[1.0, 2.0]]), r"the key A has 1 rows, but d = 3"),
-        (lambda: build("ordering", 2, 4, key=[[1.0], [2.0]]), r"D = 1 columns, fewer than d = 2: it needs D ≥ d"),
-        (lambda: build("zeta0", 3, 4), "d is 3; Zeta0 takes d = 2 only"),
-        (lambda: build("power_sums", 2, 4), "d is 2; power_sums takes d = 1"),
-        (lambda: build("alpha0", 10, 29), r"would give m = 635,745,395 outputs; the limit is 100,000"),
-        (lambda: build("polynomial", 10, 29), r"635,745,395 coefficients; the limit is 100,000"),
-        (lambda: build("reduced", 10, 620), r"B would be 12400 × 13020, 161,448,000 numbers; the limit is"),
+        (lambda: build("kernels", 2, 3, sigma=0.0), "sigma is 0.0.*positive"),
+        (lambda: build("fourier", 2, 3, scale=-1.0), "scale is -1.0.*positive"),
+        (lambda: build("ordering", 3, 4, key=[[1.0, 2.0]]), "1 rows.*d = 3"),
+        (lambda: build("ordering", 2, 4, key=[[1.0], [2.0]]), "D = 1 columns.*d = 2"),
+        (lambda: build("zeta0", 3, 4), "d is 3.*Zeta0.*d = 2"),
+        (lambda: build("power_sums", 2, 4), "d is 2.*power_sums.*d = 1"),
+        (lambda: build("alpha0", 10, 29), "635,745,395.*limit is 100,000"),
+        (lambda: build("polynomial", 10, 29), "635,745,395.*limit is 100,000"),
+        (lambda: build("reduced", 10, 620), "12400 × 13020.*161,448,000.*limit is"),
     ],
 )
-def test_a_wrong_call_is_one_clear_line(call, message: str) -> None:
+def test_a_wrong_call_is_refused_in_one_line(call, message: str) -> None:
     with pytest.raises(ReadoutError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
-def test_the_seed_decides_what_is_random() -> None:
+def test_random_parts_depend_on_the_seed_alone() -> None:
     x = torch.randn(4, 2)
     for method in ("kernels", "fourier", "set2set", "reduced"):
         outputs = [build(method, 2, 4, seed=seed)(x) for seed in (0, 0, 1)]

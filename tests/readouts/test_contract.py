@@ -1,4 +1,4 @@
-"""What every readout promises, whichever it is: built in, or a user's own."""
+"""What every readout promises, built in or a user's own."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.base import Readout, gives_rows
 from permlab.readouts.errors import ReadoutError
-from tests.readouts.cases import CASES, RUNS, Case
+from tests.readouts.cases import CASES, RUNS, WAYS, Case
 
 N = 5
 SIZES = (3, 1, 0, 5, 4)
@@ -81,7 +81,7 @@ class TestContract:
         single = gradients(self.make(case, torch.float32), sample(case, torch.float32))
         double = gradients(self.make(case), sample(case))
         assert double[0].abs().max() > 0.1
-        torch.testing.assert_close([each.double() for each in single], double, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close([gradient.double() for gradient in single], double, rtol=1e-3, atol=1e-3)
 
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     def test_the_order_of_rows_matters_only_where_it_says_so(self, way: str, case: Case, dtype: torch.dtype) -> None:
@@ -89,7 +89,7 @@ class TestContract:
         same = torch.allclose(readout(x, ptr=PTR), readout(shuffled(x), ptr=PTR), **TOLERANCE[dtype])
         assert same == case.invariant
 
-    def test_so_does_the_order_of_rows_that_tie(self, way: str, case: Case) -> None:
+    def test_the_order_of_tied_rows_matters_only_where_it_says_so(self, way: str, case: Case) -> None:
         readout = self.make(case)
         x = torch.tensor([[1.0, 2.0], [3.0, 2.0], [0.0, 2.0], [3.0, 2.0], [-1.0, 2.0]], dtype=torch.float64)
         x = x[:, : case.d]
@@ -103,7 +103,7 @@ class TestContract:
         for graph, block in enumerate(x.split(SIZES)):
             torch.testing.assert_close(readout(block)[0], batched[graph], **TOLERANCE[dtype])
 
-    def test_one_node(self, way: str, case: Case) -> None:
+    def test_a_graph_of_one_node(self, way: str, case: Case) -> None:
         readout, x = self.make(case), sample(case)[:1]
         out = readout(x)
         assert out.shape == (1, readout.out_channels)
@@ -113,7 +113,7 @@ class TestContract:
         readout, nothing = self.make(case), sample(case)[:0]
         out = readout(nothing, ptr=torch.tensor([0, 0, 0])).detach()
         assert out.shape == (2, readout.out_channels)
-        assert bool((out == 0).all()) == case.of_nothing
+        assert bool((out == 0).all()) == case.zero_if_empty
         np.testing.assert_allclose(out[1], case.formula(readout, nothing.numpy()), rtol=1e-9, atol=1e-12)
         assert readout(nothing, ptr=torch.tensor([0])).shape == (0, readout.out_channels)
 
@@ -139,7 +139,7 @@ class TestContract:
     def test_gradients_of_zero_rows_stay_small(self, way: str, case: Case) -> None:
         x = torch.zeros(sum(SIZES), case.d, dtype=torch.float64, requires_grad=True)
         self.make(case)(x, ptr=PTR).sum().backward()
-        assert x.grad.abs().max() < 1000  # nor NaN: it compares false
+        assert x.grad.abs().max() < 1000  # false for NaN too
 
     def test_the_same_numbers_every_time(self, way: str, case: Case) -> None:
         x = sample(case, torch.float32)
@@ -147,7 +147,8 @@ class TestContract:
         assert torch.equal(first, second)
 
     def test_it_can_be_trained_after_it_served_inference(self, way: str, case: Case) -> None:
-        readout = case.make(case.d, N + 3).double()  # no other test uses this size, so nothing is kept of it
+        unused_size = N + 3 + list(WAYS).index(way)  # no other test has filled a cache for it
+        readout = case.make(case.d, unused_size).double()
         with torch.inference_mode():
             expected = readout(sample(case), ptr=PTR)
         out = readout(sample(case).requires_grad_(), ptr=PTR)
@@ -159,7 +160,7 @@ class TestContract:
         expected = readout(sample(case), ptr=PTR)
         for tensor in other.state_dict().values():
             tensor.zero_()
-        assert torch.equal(readout(sample(case), ptr=PTR), expected)  # its memory is its own
+        assert torch.equal(readout(sample(case), ptr=PTR), expected)  # two readouts share no memory
         other.load_state_dict(readout.state_dict())
         assert torch.equal(other(sample(case), ptr=PTR), expected)
 
@@ -177,16 +178,16 @@ class TestContract:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda r, x: r(x, INDEX.flip(0)), r"index is not sorted: index\[4\] = 3 comes after 4"),
-            (lambda r, x: r(x, INDEX[:-1]), r"index is torch.int64 of shape \[12\]; it must be int64 \[13\]"),
+            (lambda r, x: r(x, INDEX.flip(0)), r"not sorted.*index\[4\] = 3 .*4"),
+            (lambda r, x: r(x, INDEX[:-1]), r"index.*\[12\].*\[13\]"),
             (lambda r, x: r(x, INDEX - 1), r"index\[0\] is -1"),
-            (lambda r, x: r(x, INDEX, dim_size=2), "dim_size is 2, but index names graph 4"),
-            (lambda r, x: r(x, ptr=PTR, dim_size=2), "dim_size is 2, but ptr names 5 graphs"),
-            (lambda r, x: r(x, ptr=PTR[:-1]), "ptr goes from 0 to 9, but x has 13 rows"),
+            (lambda r, x: r(x, INDEX, dim_size=2), "dim_size is 2.*index.*graph 4"),
+            (lambda r, x: r(x, ptr=PTR, dim_size=2), "dim_size is 2.*ptr.*5 graphs"),
+            (lambda r, x: r(x, ptr=PTR[:-1]), "ptr.*0 to 9.*13 rows"),
             (lambda r, x: r(x, ptr=torch.tensor([0, 5, 3, 13])), "ptr falls by 2"),
             (lambda r, x: r(x, ptr=PTR.float()), "ptr is torch.float32"),
-            (lambda r, x: r(x[:, 0], ptr=PTR), r"x has 1 dimensions, shape \[13\]"),
-            (lambda r, x: r(x.repeat(1, 3), ptr=PTR), r"x has \d columns, but the readout was built for d = "),
+            (lambda r, x: r(x[:, 0], ptr=PTR), r"1 dimensions.*\[13\]"),
+            (lambda r, x: r(x.repeat(1, 3), ptr=PTR), r"x has \d columns.*d = \d"),
             (lambda r, x: r(x.long(), ptr=PTR), "x is torch.int64"),
             (lambda r, x: r(x, ptr=PTR, dim=-1), "dim is -1"),
         ],
@@ -203,11 +204,11 @@ class TestContract:
         if readout.max_nodes is None:
             assert readout(sample(case)[:6]).shape[0] == 1
             return
-        with pytest.raises(ReadoutError, match="a graph has 6 nodes, but the readout was built for max_nodes = 5"):
+        with pytest.raises(ReadoutError, match="6 nodes.*max_nodes = 5"):
             readout(sample(case)[:6])
 
 
-ROW_RUNS = [(way, case) for way, case in RUNS if gives_rows(case.make(case.d, N))]
+ROW_RUNS = [(way, case) for way, case in RUNS if case.has_rows]
 
 
 @pytest.mark.parametrize(("way", "case"), ROW_RUNS, ids=str, indirect=["way"])
@@ -224,7 +225,7 @@ class TestRows:
 
     def test_the_input_is_checked_without_padding_too(self, way: str, case: Case) -> None:
         readout, x = case.make(case.d, N), sample(case)
-        with pytest.raises(ReadoutError, match="a graph has 13 nodes"):
+        with pytest.raises(ReadoutError, match="13 nodes"):
             readout(x, padded=False)
         x[0, 1] = float("nan")
         with pytest.raises(ReadoutError, match="not finite"):
@@ -235,16 +236,16 @@ class TestRows:
         assert torch.autograd.gradcheck(lambda value: readout(value, ptr=PTR, padded=False), (x,))
 
 
-def test_rows_are_given_only_where_they_say_all_there_is() -> None:
-    names = {case.name for _, case in ROW_RUNS}
-    assert names == {"ordering", "ordering-universal", "identity", "augment", "sort", "own-rows"}
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_are_offered_only_where_they_are_the_whole_output(case: Case) -> None:
+    assert gives_rows(case.make(case.d, N)) == case.has_rows
 
 
-def test_without_validation_values_are_not_looked_at() -> None:
+def test_without_validation_values_are_not_checked() -> None:
     case = CASES[0]
     readout, x = case.make(case.d, N), sample(case)
     readout.validate = False
     x[0, 0] = float("nan")
     assert readout(x, ptr=PTR).isnan().any()
-    with pytest.raises(ReadoutError, match="columns, but the readout was built for"):  # shapes always are
+    with pytest.raises(ReadoutError, match="4 columns.*d = 2"):  # shapes are always checked
         readout(x.repeat(1, 2), ptr=PTR)

@@ -26,9 +26,9 @@ def test_alpha0_is_what_sympy_expands(n: int, d: int) -> None:
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (3, 2), (4, 3), (2, 5)])
 def test_the_index_set_has_every_exponent_once(n: int, d: int) -> None:
-    every = {p for p in product(range(n + 1), repeat=d) if 1 <= sum(p) <= n}
-    assert len(monomials(d, n)) == len(every) == comb(n + d, d) - 1
-    assert set(monomials(d, n)) == every
+    exponents = {p for p in product(range(n + 1), repeat=d) if 1 <= sum(p) <= n}
+    assert len(monomials(d, n)) == len(exponents) == comb(n + d, d) - 1
+    assert set(monomials(d, n)) == exponents
 
 
 def test_zeta0_is_numpys_polynomial_from_roots() -> None:
@@ -50,18 +50,18 @@ def test_alpha1_and_alpha2_are_their_formulas(scale: float) -> None:
 
 
 @pytest.mark.parametrize("function", [alpha0, alpha1, alpha2, zeta0])
-def test_what_the_key_of_section_4_confuses_they_tell_apart(function) -> None:
+def test_matrices_that_the_key_of_section_4_confuses_stay_apart(function) -> None:
     X = [[1.0, -1.0], [-1.0, 0.0], [0.0, 1.0]]  # Proposition 3.7 with a = (1, 1)
     Y = [[1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]]
     assert (function(X) - function(Y)).norm() > 0.1
 
 
-def test_bad_input_is_one_line() -> None:
-    with pytest.raises(ReadoutError, match="X has d = 3 columns; ζ₀ needs d = 2"):
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ReadoutError, match="d = 3.*ζ₀.*d = 2"):
         zeta0(sample(2, 3))
-    with pytest.raises(ReadoutError, match="the limit is 100,000: use fewer rows"):
+    with pytest.raises(ReadoutError, match="limit is 100,000"):
         alpha0(sample(60, 10))
-    with pytest.raises(ReadoutError, match="NaN and inf are refused"):
+    with pytest.raises(ReadoutError, match="X has entries.*not finite"):
         alpha0([[float("nan")]])
     with pytest.raises(ReadoutError, match=r"X has shape \[0, 2\]"):
         alpha0(torch.zeros(0, 2))

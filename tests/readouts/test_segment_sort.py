@@ -1,4 +1,4 @@
-"""The operators against sorting graph by graph, and what PyTorch asks of an operator."""
+"""The operators against sorting graph by graph, and against PyTorch's own checks of operators."""
 
 from typing import Any
 
@@ -62,9 +62,10 @@ def test_graphs_of_every_size_at_once(dtype: torch.dtype) -> None:
     x[::7, 0], x[::5, 1], x[:, 2] = float("inf"), float("-inf"), x[:, 2].round()
     values, rows = segment_sort(x, pointers(sizes))
     expected = [torch.sort(part, dim=0, descending=True, stable=True) for part in x.split(sizes)]
-    assert torch.equal(values, torch.cat([each.values for each in expected]))
+    assert torch.equal(values, torch.cat([part.values for part in expected]))
     starts = pointers(sizes)[:-1].tolist()
-    assert torch.equal(rows, torch.cat([e.indices + start for e, start in zip(expected, starts, strict=True)]).int())
+    expected_rows = [part.indices + start for part, start in zip(expected, starts, strict=True)]
+    assert torch.equal(rows, torch.cat(expected_rows).int())
 
 
 def test_a_transposed_matrix_is_sorted_as_its_copy() -> None:
@@ -92,12 +93,12 @@ def test_lexicographic_order_is_pythons(data: st.DataObject, sizes: list[int], d
 @pytest.mark.parametrize("operator", [segment_sort, segment_unsort, lexicographic_order], ids=OPERATORS)
 def test_pytorch_finds_nothing_wrong_with_the_operators(operator: Any, sizes: list[int], dtype: torch.dtype) -> None:
     x = torch.randn(sum(sizes), 3, generator=torch.Generator().manual_seed(0)).to(dtype)
-    given: tuple[Tensor, ...] = (x, pointers(sizes))
+    arguments: tuple[Tensor, ...] = (x, pointers(sizes))
     if operator is segment_unsort:
-        given = segment_sort(*given)
-    checks = torch.library.opcheck(operator, given)
+        arguments = segment_sort(*arguments)
+    checks = torch.library.opcheck(operator, arguments)
     if operator is not lexicographic_order:  # it has no gradient
-        checks |= torch.library.opcheck(operator, (given[0].requires_grad_(), given[1]))
+        checks |= torch.library.opcheck(operator, (arguments[0].requires_grad_(), arguments[1]))
     assert set(checks.values()) == {"SUCCESS"}
 
 

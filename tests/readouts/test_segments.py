@@ -14,7 +14,7 @@ def test_ids_sums_and_padding() -> None:
 
 
 @given(st.lists(st.integers(0, 6), max_size=7), st.integers(1, 3), st.integers(0, 3))
-def test_they_are_what_a_loop_over_the_graphs_gives(sizes: list[int], k: int, spare: int) -> None:
+def test_they_agree_with_a_loop_over_the_graphs(sizes: list[int], k: int, spare: int) -> None:
     ptr = torch.tensor([0, *np.cumsum(sizes)], dtype=torch.int64)
     x = torch.randn(sum(sizes), k, dtype=torch.float64, generator=torch.Generator().manual_seed(k))
     longest = max(sizes, default=0) + spare

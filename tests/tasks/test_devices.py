@@ -1,6 +1,6 @@
-"""Everything trains on a device that is not the CPU, with the CPU's numbers, and nothing makes the host wait in a step.
+"""Everything trains on a device other than the CPU, with the CPU's numbers, and no step makes the host wait.
 
-The device is simulated, and torch cannot forget it again: the tests of tests/devices run in a process of their own.
+The device is simulated. Torch cannot unregister it, so the tests of tests/devices run in a process of their own.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 DEVICES = Path(__file__).parents[1] / "devices"
 
 
-def test_on_a_device_that_is_not_the_cpu() -> None:
+def test_everything_runs_on_a_device_other_than_the_cpu() -> None:
     files = sorted(str(file) for file in DEVICES.glob("*_on_device.py"))
     assert len(files) == 2
     done = subprocess.run(

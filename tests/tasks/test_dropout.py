@@ -18,7 +18,7 @@ def test_entries_are_dropped_with_probability_p_and_the_mean_stays(p: float) -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_gradient_goes_where_the_value_came_from(dtype: torch.dtype) -> None:
+def test_the_gradient_passes_through_the_entries_that_were_kept(dtype: torch.dtype) -> None:
     x = torch.randn(5, 7, dtype=dtype, requires_grad=True)
     out = Dropout(0.5)(x)
     out.sum().backward()
@@ -31,7 +31,7 @@ def test_nothing_is_dropped_outside_of_training() -> None:
     assert Dropout(0.5).eval()(x) is x and Dropout(0.0)(x) is x
 
 
-def test_masks_are_the_generators() -> None:
+def test_masks_depend_on_the_global_seed() -> None:
     masks = []
     for seed in (0, 1, 0):
         torch.manual_seed(seed)

@@ -48,7 +48,7 @@ def random_gcn(hidden: int, out: int, layers: int, activation: str, last: str) -
 @pytest.mark.parametrize("hidden, out", [(5, 7), (7, 5)])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("activation, last", [("relu", "none"), ("tanh", "relu"), ("elu", "tanh")])
-def test_it_is_pygs_gcnconv_stacked_with_its_gradients(
+def test_values_and_gradients_agree_with_stacked_gcnconv_layers(
     store: GraphStore, kind: str, hidden: int, out: int, layers: int, activation: str, last: str
 ) -> None:
     graphs = directed(9) if kind == "directed" else to_pyg(store, np.arange(9))
@@ -56,10 +56,10 @@ def test_it_is_pygs_gcnconv_stacked_with_its_gradients(
     assert theirs.is_undirected() == (kind != "directed")
     gcn = random_gcn(hidden, out, layers, activation, last)
     parts = stacked(gcn, last, activation)
-    found, expected = gcn(ours), applied(parts, theirs.x, theirs.edge_index)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    direction = torch.randn(found.shape, generator=torch.Generator().manual_seed(0))
-    gradients = torch.autograd.grad((found * direction).sum(), [*gcn.weights, *gcn.biases])
+    embedded, expected = gcn(ours), applied(parts, theirs.x, theirs.edge_index)
+    torch.testing.assert_close(embedded, expected, atol=1e-5, rtol=1e-5)
+    direction = torch.randn(embedded.shape, generator=torch.Generator().manual_seed(0))
+    gradients = torch.autograd.grad((embedded * direction).sum(), [*gcn.weights, *gcn.biases])
     convs = [part for part in parts if isinstance(part, GCNConv)]
     weights = [*(conv.lin.weight for conv in convs), *(conv.bias for conv in convs)]
     expected_gradients = torch.autograd.grad((expected * direction).sum(), weights)
@@ -92,9 +92,9 @@ def test_gradients_are_finite_differences(store: GraphStore) -> None:
     assert torch.autograd.gradcheck(out, weights, fast_mode=True)
 
 
-def test_dropout_acts_on_what_goes_into_the_later_layers(store: GraphStore) -> None:
-    batch = store.batch(np.arange(4))
-    assert torch.equal(*(GCN.forward(gcn, batch) for gcn in [GCN(8, 5, 3, layers=1, dropout=0.9)] * 2))
+def test_dropout_acts_on_the_input_of_every_layer_but_the_first(store: GraphStore) -> None:
+    batch, single_layer = store.batch(np.arange(4)), GCN(8, 5, 3, layers=1, dropout=0.9)
+    assert torch.equal(single_layer(batch), single_layer(batch))
     gcn = GCN(8, 5, 3, layers=2, dropout=0.9)
     assert not torch.equal(gcn(batch), gcn(batch))
     gcn.eval()

@@ -25,15 +25,15 @@ def cross_entropy(logits: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("scale", [0.1, 1.0, 60.0])
-def test_classification_is_measured_as_scikit_learn_does(seed: int, scale: float) -> None:
+def test_metrics_of_classes_agree_with_scikit_learn(seed: int, scale: float) -> None:
     """With ties, and with logits so large that a sigmoid would tie them."""
     logits, y = classified(seed, scale)
-    found = BinaryClassification().measure(torch.from_numpy(logits), torch.from_numpy(y))
-    assert set(found) == {"loss", "acc", "auc", "ap"}
-    assert found["loss"] == pytest.approx(cross_entropy(logits, y), rel=1e-6)
-    assert found["acc"] == pytest.approx(reference.accuracy_score(y, logits >= 0), abs=1e-6)
-    assert found["auc"] == pytest.approx(reference.roc_auc_score(y, logits), abs=1e-6)
-    assert found["ap"] == pytest.approx(reference.average_precision_score(y, logits), abs=1e-6)
+    measured = BinaryClassification().measure(torch.from_numpy(logits), torch.from_numpy(y))
+    assert set(measured) == {"loss", "acc", "auc", "ap"}
+    assert measured["loss"] == pytest.approx(cross_entropy(logits, y), rel=1e-6)
+    assert measured["acc"] == pytest.approx(reference.accuracy_score(y, logits >= 0), abs=1e-6)
+    assert measured["auc"] == pytest.approx(reference.roc_auc_score(y, logits), abs=1e-6)
+    assert measured["ap"] == pytest.approx(reference.average_precision_score(y, logits), abs=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -48,25 +48,25 @@ def test_the_loss_of_classes_is_the_mean_cross_entropy_with_its_gradient(dtype: 
 
 
 def test_a_missing_class_gives_nan() -> None:
-    found = BinaryClassification().measure(torch.tensor([0.5, -1.0]), torch.zeros(2))
-    assert math.isnan(found["auc"]) and math.isnan(found["ap"]) and found["acc"] == 0.5
-    found = BinaryClassification().measure(torch.tensor([0.5, -1.0]), torch.ones(2))
-    assert math.isnan(found["auc"]) and found["ap"] == 1.0 and found["acc"] == 0.5
+    measured = BinaryClassification().measure(torch.tensor([0.5, -1.0]), torch.zeros(2))
+    assert math.isnan(measured["auc"]) and math.isnan(measured["ap"]) and measured["acc"] == 0.5
+    measured = BinaryClassification().measure(torch.tensor([0.5, -1.0]), torch.ones(2))
+    assert math.isnan(measured["auc"]) and measured["ap"] == 1.0 and measured["acc"] == 0.5
 
 
-def test_predictions_that_are_nan_give_nan() -> None:
-    found = BinaryClassification().measure(torch.tensor([0.5, float("nan")]), torch.tensor([0.0, 1.0]))
-    assert len(found) == 4 and all(math.isnan(value) for value in found.values())
+def test_a_prediction_of_nan_gives_nan() -> None:
+    measured = BinaryClassification().measure(torch.tensor([0.5, float("nan")]), torch.tensor([0.0, 1.0]))
+    assert len(measured) == 4 and all(math.isnan(value) for value in measured.values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_regression_is_measured_as_scikit_learn_does(dtype: torch.dtype) -> None:
+def test_metrics_of_regression_agree_with_scikit_learn(dtype: torch.dtype) -> None:
     y, predictions = np.random.default_rng(0).standard_normal((2, 300)).astype(np.float32)
     z = torch.from_numpy(predictions).to(dtype).requires_grad_()
-    found = Regression().measure(z.detach(), torch.from_numpy(y))
-    assert set(found) == {"loss", "mae"}
-    assert found["mae"] == pytest.approx(reference.mean_absolute_error(y, predictions), rel=1e-6)
-    assert found["loss"] == pytest.approx(reference.mean_squared_error(y, predictions), rel=1e-6)
+    measured = Regression().measure(z.detach(), torch.from_numpy(y))
+    assert set(measured) == {"loss", "mae"}
+    assert measured["mae"] == pytest.approx(reference.mean_absolute_error(y, predictions), rel=1e-6)
+    assert measured["loss"] == pytest.approx(reference.mean_squared_error(y, predictions), rel=1e-6)
     loss = Regression().loss(z, torch.from_numpy(y))
     loss.backward()
     assert loss.dtype == dtype and loss.item() == pytest.approx(np.mean((predictions - y) ** 2), rel=1e-5)

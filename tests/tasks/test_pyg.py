@@ -4,25 +4,17 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import sort_edge_index
 
-from permlab.datasets.cache import build
 from permlab.datasets.randomness import node_order
 from permlab.datasets.store import GraphStore
 from permlab.tasks.pyg import from_pyg, to_pyg
+from tests.datasets.stores import build_sharded_store
 
 FIELDS = ("x", "edge_index", "ptr", "batch", "y")
 
 
 @pytest.fixture(scope="module")
 def in_shards(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
-    name = "synthetic,graphs=60,min_nodes=1,max_nodes=9"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PERMLAB_CACHE", str(tmp_path_factory.mktemp("shards")))
-        patch.setattr("permlab.datasets.sources.synthetic.GRAPHS_A_CHUNK", 25)
-        patch.setattr("permlab.datasets.writer.ShardWriter.__init__.__defaults__", (2_000,))
-        build(name)
-        store = GraphStore.open(name)
-    assert len(store.shards) > 2
-    return store
+    return build_sharded_store("synthetic,graphs=60,min_nodes=1,max_nodes=9", tmp_path_factory.mktemp("shards"))
 
 
 def test_a_stored_batch_is_what_pyg_makes_of_the_same_graphs(in_shards: GraphStore) -> None:
@@ -46,7 +38,7 @@ def test_a_permuted_batch_is_the_batch_with_its_nodes_renumbered(in_shards: Grap
 
 
 @pytest.mark.parametrize("form", ["list", "batch"])
-def test_there_and_back_again(store: GraphStore, form: str) -> None:
+def test_to_pyg_and_back_gives_the_same_batch(store: GraphStore, form: str) -> None:
     positions = np.array([3, 50, 7])
     graphs = to_pyg(store, positions)
     back, batch = from_pyg(graphs if form == "list" else Batch.from_data_list(graphs)), store.batch(positions)
@@ -57,13 +49,13 @@ def test_there_and_back_again(store: GraphStore, form: str) -> None:
     torch.testing.assert_close(back.az, batch.az)
 
 
-def test_one_graph_alone(store: GraphStore) -> None:
+def test_one_graph_alone_is_a_batch_of_one(store: GraphStore) -> None:
     (graph,) = to_pyg(store, np.array([5]))
     batch = from_pyg(graph)
     assert len(batch) == 1 and batch.y.tolist() == [store.y[5]] and torch.equal(batch.x, graph.x)
 
 
-def test_features_of_edges_and_several_targets_come_along() -> None:
+def test_edge_features_and_several_targets_are_kept() -> None:
     edges = torch.tensor([[0, 1], [1, 0]])
     graph = Data(x=torch.ones(2, 3), edge_index=edges, edge_attr=torch.arange(4.0).view(2, 2), y=torch.ones(1, 5))
     batch = from_pyg([graph, graph])

@@ -93,8 +93,8 @@ def test_a_plain_trainer_takes_the_steps_of_a_plain_loop(store: GraphStore, opti
             by_hand.step()
             expected[epoch, batch.step] = loss.item()
     assert losses.seen == pytest.approx(expected, rel=1e-4)
-    for found, exact in zip(task.model.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(found, exact, rtol=1e-3, atol=1e-5)
+    for trained, exact in zip(task.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(trained, exact, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", [name for name in CATALOGUE if name not in ("zeta0", "zeta1", "power_sums")])
@@ -152,7 +152,7 @@ def test_metrics_of_a_permuted_holdout_are_exactly_those_of_the_holdout(small: G
 
 
 @pytest.mark.parametrize("last", ["none", "relu"])
-def test_so_are_those_of_classes_after_training(store: GraphStore, last: str) -> None:
+def test_so_are_those_of_a_trained_classifier(store: GraphStore, last: str) -> None:
     """With ReLU on the last layer many embeddings tie."""
     readout = build("sort", 3, store.manifest.max_nodes)
     torch.manual_seed(0)
@@ -163,7 +163,7 @@ def test_so_are_those_of_classes_after_training(store: GraphStore, last: str) ->
 
 
 class TestDropout:
-    """Its masks are a function of seed, epoch and step. A learning rate of 0 leaves everything else as it is."""
+    """Masks depend on seed, epoch and step alone. With a learning rate of 0 nothing else changes between steps."""
 
     def losses(
         self, store: GraphStore, epochs: int = 2, resume_at: tuple[int, int] = (0, 0), **options: Any
@@ -219,7 +219,7 @@ def rates(store: GraphStore, run_epochs: int, **recipe: Any) -> list[float]:
     return seen
 
 
-def test_a_cosine_falls_to_nothing_over_the_epochs(store: GraphStore) -> None:
+def test_a_cosine_falls_to_zero_over_the_epochs(store: GraphStore) -> None:
     expected = [0.1 * (1 + np.cos(np.pi * epoch / 4)) / 2 for epoch in range(4)]
     assert rates(store, 4, scheduler="cosine", epochs=4) == pytest.approx(expected)
     assert rates(store, 3) == [0.1] * 3
@@ -230,11 +230,11 @@ def test_a_plateau_divides_by_ten_when_the_loss_has_not_fallen(store: GraphStore
         def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
             return 0 * predictions.sum() + 1
 
-    found = rates(store, 14, scheduler="plateau", objective=Stuck())
-    assert found[0] == 0.1 and found[-1] == pytest.approx(0.01) and sorted(found, reverse=True) == found
+    by_epoch = rates(store, 14, scheduler="plateau", objective=Stuck())
+    assert by_epoch[0] == 0.1 and by_epoch[-1] == pytest.approx(0.01) and sorted(by_epoch, reverse=True) == by_epoch
 
 
-def test_a_loss_of_ones_own_is_the_one_that_is_trained(store: GraphStore) -> None:
+def test_a_users_own_loss_is_the_one_that_is_trained(store: GraphStore) -> None:
     class Absolute(BinaryClassification):
         def loss(self, predictions: Tensor, y: Tensor) -> Tensor:
             return functional.l1_loss(predictions, y.to(predictions.dtype))

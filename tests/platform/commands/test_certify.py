@@ -23,7 +23,7 @@ def test_a_key_that_is_not_universal_is_shown_with_its_pair(permlab) -> None:
 
 def test_a_universal_key_is_proved(permlab) -> None:
     code, out, _ = permlab("certify", "ordering", "--n", "3", "--d", "2", "--key", "spark", *FAST)
-    assert code == 0 and "yes, full spark with D ≥ n(d−1) + 1 = 4 columns" in out and "no collision found" in out
+    assert code == 0 and "yes, full spark" in out and "no collision found" in out
 
 
 def test_fewer_columns_are_proved_by_the_search(permlab) -> None:
@@ -108,7 +108,7 @@ def test_the_picture_is_written(permlab, tmp_path: Path) -> None:
         (("--n", "3", "--d", "2"), "which readout? See: permlab readouts"),
         (("orderin", "--n", "3", "--d", "2"), "unknown readout 'orderin': did you mean ordering?"),
         (("ordering", "--n", "x", "--d", "2"), "--n is 'x'; it must be a number"),
-        (("ordering", "--n", "2..4", "--d", "2"), "a range goes with --minimal only"),
+        (("ordering", "--n", "2..4", "--d", "2"), "--n is 2..4; a range needs --minimal"),
         (("--minimal", "--n", "4..2", "--d", "2"), "a range must ascend"),
         (("--minimal", "--n", "9", "--d", "2"), "n is 9; the search"),
         (("ordering", "--n", "3", "--d", "2", "--key", "1,0;0"), "the key '1,0;0' is not ones, identity"),

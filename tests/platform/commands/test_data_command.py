@@ -19,7 +19,7 @@ def test_info_shows_counts_sizes_target_and_split(permlab) -> None:
     permlab("data", "build", NAME)
     code, out, _ = permlab("data", "info", NAME)
     assert code == 0
-    for part in ("regression, target score", "80 train, 20 holdout (seed 0)", "nodes a graph", "█", "mean"):
+    for part in ("regression, target score", "80 train, 20 holdout (seed 0)", "nodes per graph", "█", "mean"):
         assert part in out
     document = json.loads(permlab("data", "info", NAME, "--json")[1])
     for histogram in ("size_histogram", "target_histogram"):
@@ -28,7 +28,7 @@ def test_info_shows_counts_sizes_target_and_split(permlab) -> None:
     assert document["min_nodes"] >= 4 and document["max_nodes"] <= 40
 
 
-def test_info_of_classes_has_a_bar_a_class(permlab) -> None:
+def test_info_of_classes_has_one_bar_per_class(permlab) -> None:
     permlab("data", "build", "synthetic", "task=classification")
     document = json.loads(permlab("data", "info", "synthetic", "task=classification", "--json")[1])
     assert [entry["from"] for entry in document["target_histogram"]] == [0, 1]
@@ -47,8 +47,8 @@ def test_info_of_classes_has_a_bar_a_class(permlab) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(permlab, words: list[str], code: int, says: str) -> None:
-    found, out, err = permlab("data", *words)
-    assert (found, out) == (code, "")
+    exit_code, out, err = permlab("data", *words)
+    assert (exit_code, out) == (code, "")
     assert says in err and err.count("\n") == 1
 
 
@@ -56,4 +56,4 @@ def test_a_damaged_cache_is_noted_in_the_list(permlab, cache: Path) -> None:
     permlab("data", "build", NAME)
     (cache / NAME / "az.npy").unlink()
     code, out, err = permlab("data", "list")
-    assert code == 0 and "az.npy is missing; rebuild it" in err and "nothing yet" in out
+    assert code == 0 and "az.npy is missing" in err and "nothing yet" in out

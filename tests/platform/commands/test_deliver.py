@@ -1,4 +1,4 @@
-"""`permlab deliver`: afterwards the store holds what lies on disk, each cell once, whatever went wrong before."""
+"""`permlab deliver`: afterwards the store holds everything on disk, each cell once, whatever went wrong before."""
 
 import os
 import shutil
@@ -30,41 +30,41 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
-def check_all_is_there(runs: Path, name: str) -> Any:
-    """The store holds every cell of the sweep once, with its parameters, tags, metrics and files; gives the parent."""
+def check_everything_is_stored(runs: Path, name: str) -> Any:
+    """The store holds every cell of the sweep once, with parameters, tags, metrics and files; returns the parent."""
     client = connect(runs)
     (parent,) = [run for run in runs_in(client, name) if "permlab.key" not in run.data.tags]
     children = [run for run in runs_in(client, name) if "permlab.key" in run.data.tags]
     stored = {run.data.tags["permlab.key"]: run for run in children}
     planned = [cell["key"] for cell in read_json(runs / "sweeps" / name / "plan.json")["cells"]]
     assert len(children) == len(planned) and set(stored) == set(planned)
-    for key, found in stored.items():
+    for key, stored_run in stored.items():
         run, result = (read_json(runs / "cells" / key / file) for file in ("run.json", "result.json"))
         tags = run["tags"] | result["tags"] | {"mlflow.parentRunId": parent.info.run_id, "permlab.sweep": name}
-        assert found.info.status == "FINISHED" and found.data.tags.items() >= tags.items()
-        assert found.data.params == run["params"]
+        assert stored_run.info.status == "FINISHED" and stored_run.data.tags.items() >= tags.items()
+        assert stored_run.data.params == run["params"]
         history = read_history(runs / "cells" / key)
         for metric in {name for entry in history for name in entry} - {"epoch"}:
-            points = [(point.step, point.value) for point in client.get_metric_history(found.info.run_id, metric)]
+            points = [(point.step, point.value) for point in client.get_metric_history(stored_run.info.run_id, metric)]
             assert sorted(points) == [(entry["epoch"], entry[metric]) for entry in history if metric in entry]
-        files = {item.path for item in client.list_artifacts(found.info.run_id)}
+        files = {item.path for item in client.list_artifacts(stored_run.info.run_id)}
         assert files == {"config.yaml", "predictions.parquet", "weights.pt", "run.json", "history.jsonl", "result.json"}
     assert parent.info.status == read_json(runs / "sweeps" / name / "sweep.json")["status"]
     return parent
 
 
-def test_what_was_run_while_the_store_was_away_is_delivered(runs: Path, permlab) -> None:
-    """The sweep had been delivered whole before; then cells came to it that nobody delivered."""
+def test_runs_made_while_the_store_was_away_are_delivered(runs: Path, permlab) -> None:
+    """The sweep was delivered completely; then it got cells that nobody delivered."""
     drive(runs, "name=x", "method=[sum,sort]", "seed=0")
     assert permlab("deliver", f"runs={runs}")[:2] == (0, "3 runs delivered\n")
     drive(runs, "name=x", "method=[sum,sort]", "seed=[0,1]")
-    assert permlab("deliver", f"runs={runs}")[:2] == (0, "3 runs delivered\n")  # two cells, and what the sweep is now
-    parent = check_all_is_there(runs, "x")
+    assert permlab("deliver", f"runs={runs}")[:2] == (0, "3 runs delivered\n")  # two cells and the changed parent
+    parent = check_everything_is_stored(runs, "x")
     assert parent.data.params["seed"] == "[0, 1]"
     assert permlab("deliver", f"runs={runs}")[:2] == (0, "nothing was waiting\n")
 
 
-def test_a_cell_whose_folder_was_removed_is_not_there_twice(runs: Path, permlab) -> None:
+def test_a_cell_whose_folder_was_removed_is_stored_once(runs: Path, permlab) -> None:
     drive(runs, "name=x", "seed=[0,1]")
     permlab("deliver", f"runs={runs}")
     before = {run.info.run_id for run in runs_in(connect(runs), "x")}
@@ -72,13 +72,13 @@ def test_a_cell_whose_folder_was_removed_is_not_there_twice(runs: Path, permlab)
     shutil.rmtree(removed)
     drive(runs, "name=x", "seed=[0,1]")
     assert removed.exists() and permlab("deliver", f"runs={runs}")[0] == 0
-    check_all_is_there(runs, "x")
+    check_everything_is_stored(runs, "x")
     after = {run.info.run_id for run in runs_in(connect(runs), "x")}
     assert len(after) == 3 and len(before - after) == 1
-    assert not list(runs.glob("cells/*/delivered-*")), "a finished cell needs no note of how far it has come"
+    assert not list(runs.glob("cells/*/delivered-*")), "a finished cell needs no record of delivery progress"
 
 
-def test_what_the_store_has_lost_is_delivered_again(runs: Path, permlab) -> None:
+def test_runs_that_the_store_lost_are_delivered_again(runs: Path, permlab) -> None:
     drive(runs, "name=x", "seed=[0,1]")
     permlab("deliver", f"runs={runs}")
     client = connect(runs)
@@ -86,7 +86,7 @@ def test_what_the_store_has_lost_is_delivered_again(runs: Path, permlab) -> None
         if run.data.tags.get("seed") != "0":
             client.delete_run(run.info.run_id)
     assert permlab("deliver", f"runs={runs}")[:2] == (0, "2 runs delivered\n")  # a cell and the parent
-    check_all_is_there(runs, "x")
+    check_everything_is_stored(runs, "x")
 
 
 def test_a_run_becomes_part_of_a_sweep_and_stays_one_run(runs: Path, permlab) -> None:
@@ -95,7 +95,7 @@ def test_a_run_becomes_part_of_a_sweep_and_stays_one_run(runs: Path, permlab) ->
     assert permlab("deliver", f"runs={runs}")[1] == "1 run delivered\n"
     drive(runs, "name=x", "seed=[0,1]")
     assert permlab("deliver", f"runs={runs}")[1] == "2 runs delivered\n"
-    check_all_is_there(runs, "x")
+    check_everything_is_stored(runs, "x")
 
 
 def test_a_damaged_cell_does_not_keep_the_others_waiting(runs: Path, permlab) -> None:
@@ -109,13 +109,13 @@ def test_a_damaged_cell_does_not_keep_the_others_waiting(runs: Path, permlab) ->
     assert len(err.splitlines()) == 2 and str(history) in err and str(result) in err
     drive(runs, "name=x", "seed=[0,1,2]")  # the damaged ones are run again
     assert permlab("deliver", f"runs={runs}")[0] == 0
-    check_all_is_there(runs, "x")
+    check_everything_is_stored(runs, "x")
 
 
 def test_a_sweep_whose_driver_died_is_delivered_as_killed(runs: Path, permlab) -> None:
     folder = drive(runs, "name=x", "seed=[0,1]", status=None, most=1)
     with holding(folder / ".driver.lock"):
-        assert permlab("deliver", f"runs={runs}")[1] == "nothing was waiting\n"  # it is its courier's
+        assert permlab("deliver", f"runs={runs}")[1] == "nothing was waiting\n"  # its courier delivers it
     assert permlab("deliver", f"runs={runs}")[1] == "2 runs delivered\n"
     assert {run.info.run_name: run.info.status for run in runs_in(connect(runs), "x")} == {
         "x": "KILLED",
@@ -124,10 +124,10 @@ def test_a_sweep_whose_driver_died_is_delivered_as_killed(runs: Path, permlab) -
     assert permlab("deliver", f"runs={runs}")[1] == "nothing was waiting\n"
     drive(runs, "name=x", "seed=[0,1]")
     assert permlab("deliver", f"runs={runs}")[1] == "2 runs delivered\n"
-    check_all_is_there(runs, "x")
+    check_everything_is_stored(runs, "x")
 
 
-def test_what_a_courier_is_delivering_is_left_to_it(runs: Path, permlab) -> None:
+def test_a_sweep_that_a_courier_is_delivering_is_left_to_it(runs: Path, permlab) -> None:
     folder = drive(runs, "name=x")
     with holding(folder / ".delivery.lock"):
         code, out, err = permlab("deliver", f"runs={runs}")
@@ -153,7 +153,7 @@ def test_a_server_that_is_down_loses_nothing(tmp_path: Path) -> None:
     words = ("train", DATA, "train.epochs=4", "threads=1")
     code, out, err = call(tmp_path, *words, MLFLOW_TRACKING_URI=uri)
     assert code == 0 and "holdout_perm" in out
-    assert "not in MLflow yet" in err and "later: permlab deliver" in err
+    assert "not in MLflow" in err and "permlab deliver" in err
     code, _, err = call(tmp_path, "deliver", MLFLOW_TRACKING_URI=uri)
     assert code == 1 and f"{uri} cannot be reached" in err and "Traceback" not in err
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]

@@ -31,4 +31,17 @@ def test_json_has_every_fact(permlab) -> None:
         "bi_lipschitz",
         "cost",
         "reference",
+        "called",
     }
+
+
+def test_a_plug_in_says_how_it_is_called_and_what_it_states(permlab, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "from torch_geometric.nn.aggr import SumAggregation\n\n\nclass Mine(SumAggregation):\n    lipschitz = True\n"
+    (tmp_path / "mine.py").write_text(text)
+    code, out, _ = permlab("readouts", "--json", "mine.py:Mine", "pyg:SetTransformerAggregation", "kernels,sigma=2")
+    mine, transformer, kernels = json.loads(out)
+    assert code == 0 and mine["lipschitz"] is True and mine["injective"] is None
+    assert transformer["called"].startswith("SetTransformerAggregation(channels, num_seed_points=1")
+    assert kernels["formula"] and kernels["name"] == "kernels,sigma=2"
+    assert permlab("readouts", "pyg:NoSuchAggregation")[0] == 2

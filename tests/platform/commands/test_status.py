@@ -1,4 +1,4 @@
-"""`permlab status`: how sweeps stand, by what lies on disk and by who is alive."""
+"""`permlab status`: the state of sweeps, from their files and from the processes that are alive."""
 
 import json
 import os
@@ -23,7 +23,7 @@ DRIVER = (
 
 
 def make_sweep(runs: Path, cells: int, finished: int, status: str | None) -> Path:
-    """A sweep of which so many cells are finished, and the next one has begun."""
+    """A sweep with `finished` finished cells; the next one has started."""
     folder = runs / "sweeps" / "x"
     folder.mkdir(parents=True)
     rows = [{"key": f"k{i}", "name": f"sum-d1-s{i}", "dataset": "synthetic"} for i in range(cells)]
@@ -57,9 +57,9 @@ def test_a_killed_driver_leaves_an_interrupted_sweep(tmp_path: Path, permlab) ->
 
 
 def test_a_cell_costs_one_file_and_the_same_work_however_many_there_are(tmp_path: Path, permlab) -> None:
-    """Calls are counted, not seconds: the benchmark has those."""
+    """Calls are counted, not seconds: `permlab bench sweep` measures those."""
     calls, opened = [], []
-    for cells in (10, 100, 200, 300):  # the first call imports
+    for cells in (10, 100, 200, 300):  # the first size only triggers the imports
         make_sweep(tmp_path / str(cells), cells, finished=cells - 1, status="FINISHED")
         events = Counter[str]()
 
@@ -87,8 +87,8 @@ def test_a_file_is_not_a_runs_folder(tmp_path: Path, permlab, words: tuple[str, 
 
 
 @pytest.mark.ray
-def test_a_killed_sweep_leaves_nothing_for_ever(one_ray: None, tmp_path: Path) -> None:
-    """Driver and courier are killed; the same command removes what they left, and MLflow has every cell once."""
+def test_the_next_run_cleans_up_after_a_killed_sweep(one_ray: None, tmp_path: Path) -> None:
+    """Driver and courier are killed; the same command removes their leftovers, and MLflow has every cell once."""
     from permlab.platform.tracking.store import connect
 
     words = ("sweep", "name=x", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "seed=[0,1]")
@@ -102,7 +102,7 @@ def test_a_killed_sweep_leaves_nothing_for_ever(one_ray: None, tmp_path: Path) -
     while not list(tmp_path.glob("runs/cells/*/delivered-*.json")):
         assert time.monotonic() < limit and first.poll() is None
         time.sleep(0.05)
-    os.killpg(first.pid, signal.SIGKILL)  # both of them
+    os.killpg(first.pid, signal.SIGKILL)  # driver and courier
     first.communicate()
     states = subprocess.run([*CLI, "status"], cwd=tmp_path, env=clean, capture_output=True, text=True).stdout
     assert states.splitlines()[1].split()[:2] == ["x", "interrupted"]

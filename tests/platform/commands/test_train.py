@@ -14,7 +14,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_json_is_the_document_of_the_design(permlab) -> None:
+def test_json_has_the_documented_fields(permlab) -> None:
     code, out, _ = permlab("train", *WORDS, "method=sort", "d=4", "seed=3", "--json")
     document = json.loads(out)
     assert code == 0
@@ -74,9 +74,9 @@ def test_config_show(permlab) -> None:
     ],
 )
 def test_what_is_wrong_is_one_line(permlab, words: list[str], code: int, says: str) -> None:
-    found, out, err = permlab("train", *WORDS, *words)
-    assert (found, out) == (code, ""), err
-    lines = [line for line in err.splitlines() if ": epoch " not in line]  # of a run that began
+    exit_code, out, err = permlab("train", *WORDS, *words)
+    assert (exit_code, out) == (code, ""), err
+    lines = [line for line in err.splitlines() if ": epoch " not in line]  # not the progress of a run that started
     assert len(lines) == 1 and says in lines[0], err
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a tuning is one line, before Ray or a worker starts."""
+"""A wrong tuning is reported in one line, before Ray or a worker starts."""
 
 import pytest
 

@@ -74,7 +74,7 @@ STORAGES = [
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_sweep_keeps_it_in_memory_alone(storage: str, tmp_path: Path) -> None:
+def test_a_sweep_keeps_it_only_in_memory(storage: str, tmp_path: Path) -> None:
     settings = read_settings(SweepSettings, [f"tune.storage={storage}"])
     open_folder(tmp_path, settings, [])
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -94,10 +94,10 @@ def test_a_wrong_call_does_not_print_it(permlab, tmp_path, monkeypatch, verb: st
     assert code == 2 and ("d=0" in err or "tune.storage" in err) and SECRET not in shown + err
 
 
-def test_an_at_sign_in_a_password_is_to_be_encoded(permlab) -> None:
-    """Otherwise what follows it would be taken for the host, and be shown in the database's own message."""
+def test_an_at_sign_in_a_password_must_be_encoded(permlab) -> None:
+    """Otherwise the text after it would be taken for the host, and appear in the database's own message."""
     code, _, err = permlab("tune", f"tune.storage=postgresql://me:a@{SECRET}@127.0.0.1:1/x")
-    assert code == 2 and "write it as %40" in err and "PGPASSWORD" in err and SECRET not in err
+    assert code == 2 and "%40" in err and "PGPASSWORD" in err and SECRET not in err
 
 
 def test_a_failed_run_does_not_write_it_down(tmp_path: Path) -> None:
@@ -116,5 +116,5 @@ def test_a_table_does_not_show_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_traceback_does_not_show_it_either() -> None:
     code = f"import sys; from permlab.platform.cli import main; main(['--help']); raise ValueError('x://me:{SECRET}@h')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ValueError: x://me:***@h" in done.stderr and SECRET not in done.stderr.replace(code, "")
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "ValueError: x://me:***@h" in process.stderr and SECRET not in process.stderr.replace(code, "")

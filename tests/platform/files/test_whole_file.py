@@ -1,4 +1,4 @@
-"""What a run says when its disk takes no more."""
+"""A run on a full disk."""
 
 import subprocess
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("room", [0, 3_000, 400_000, 700_000])
-def test_a_full_disk_is_said_in_one_line_and_the_run_resumes_when_there_is_room(small_disk: Path, room: int) -> None:
-    """It is full when the run begins, at its first checkpoint, or at a later one."""
+def test_a_full_disk_is_a_one_line_error_and_the_run_resumes_when_there_is_room(small_disk: Path, room: int) -> None:
+    """The disk is full at the start of the run, at its first checkpoint, or at a later one."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes((1 << 20) - 4096 - room))
     cell = read_settings(RunSettings, [*WORDS, f"runs={small_disk / 'runs'}"])

@@ -1,4 +1,4 @@
-"""Sweeps for the report: delivered to a real MLflow store, and as if read from one."""
+"""Sweeps for the report: some delivered to a real MLflow store, one built as if it was read from a store."""
 
 from collections.abc import Iterator
 from itertools import product

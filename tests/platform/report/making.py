@@ -1,4 +1,4 @@
-"""What sweeps leave, for the tests of the report: files as cells write them, numbers from a seed."""
+"""Sweeps for the tests of the report: files as cells write them, with numbers from a seed."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ SETTINGS = recipe_of("proteins_full") | {"model.last_activation": "none", "data.
 
 
 def cell_metrics(method: str, d: int, seed: int, epoch: int) -> dict[str, float]:
-    """By split/metric; a seed moves all methods alike, identity loses by permuted nodes."""
+    """{split/metric: value}; a seed moves all methods alike, and permuted nodes make identity worse."""
     shared, own = (np.random.default_rng([seed, part]) for part in (1, sum(map(ord, method)) + d))
     level = LEVEL.get(method, 0.7) - 0.1 / epoch + 0.01 * shared.standard_normal() + 0.004 * own.standard_normal()
     lost = 0.08 if method == "identity" else 0.0
@@ -43,7 +43,7 @@ def make_sweep(
     dataset: str = "proteins_full",
     engines: dict[str, str] | None = None,
 ) -> None:
-    """`failed` and `waiting` name cells (sum-d10-s0). Without `engines` as versions before 7 stored them."""
+    """`failed` and `waiting` name cells (sum-d10-s0). Without `engines` it is stored as by versions before 7."""
     plan = []
     for method, d, seed in product(methods, widths, seeds):
         key = f"{name}-{method}-d{d}-s{seed}"
@@ -73,8 +73,8 @@ def write_cell(
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
     run = {"name": name, "experiment": "x", "tags": tags, "params": SETTINGS, "dataset": data, "started": 1e9}
     write_json(folder / "run.json", run)
-    where = (facts["method"], facts["d"], facts["seed"])
-    entries = [{"epoch": epoch} | cell_metrics(*where, epoch) for epoch in epochs]
+    method, d, seed = facts["method"], facts["d"], facts["seed"]
+    entries = [{"epoch": epoch} | cell_metrics(method, d, seed, epoch) for epoch in epochs]
     (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     if failed:
         write_json(folder / "result.json", {"status": "FAILED", "error": "the loss is nan <in> epoch 7", "ended": 1e9})

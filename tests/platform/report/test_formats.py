@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
+from permlab.platform.display.palette import styles_of
 from permlab.platform.report.answers import answers_section
 from permlab.platform.report.blocks import Entry, Figure, Items, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings
@@ -31,7 +32,7 @@ def test_markdown_escapes_and_shows_all_blocks() -> None:
     assert "![What it shows](figures/f.png)" in text
 
 
-def test_latex_is_balanced_and_has_the_papers_sixteen_kinds_of_table(sweep) -> None:
+def test_latex_is_balanced_and_has_one_table_per_metric_and_width(sweep) -> None:
     text = to_latex([tables_section(Findings(sweep))])
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3 * 2 + 2  # three metrics and one, at two d
     assert r"PROTEINS\_full, AUC, d = 10" in text
@@ -57,7 +58,7 @@ NAMED = [
 
 
 def test_markdown_shows_a_name_as_it_is() -> None:
-    """As a Markdown library reads it: no image but the figure, no link, the name's own letters."""
+    """Read by a Markdown library: no image but the figure, no link, the name letter by letter."""
     read = MarkdownIt("commonmark").enable(["table"]).render(to_markdown(NASTY, [Section("s", NASTY, NAMED)]))
     page = ElementTree.fromstring(f"<page>{read.replace('<br>', '<br/>')}</page>")
     assert [image.get("src") for image in page.iter("img")] == ["figures/f.png"]
@@ -102,12 +103,12 @@ def test_panels_that_share_have_one_range() -> None:
 @pytest.mark.parametrize("kind", ["xy", "rows"])
 def test_pictures_are_drawn(tmp_path: Path, kind: str) -> None:
     panel = Panel("p", "x axis", "y", [CURVE], kind, groups=[(1.0, 2.0)], zero_line=True)
-    draw(Figure("f", "A figure", "alt", [panel, panel, panel]), tmp_path)
+    draw(Figure("f", "A figure", "alt", [panel, panel, panel]), tmp_path, styles_of(["sum"]))
     texts = {node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.tag.endswith("text")}
     assert {"A figure", "p", "x axis", "sum"} <= texts
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
     first = (tmp_path / "f.svg").read_bytes()
-    draw(Figure("f", "A figure", "alt", [panel, panel, panel]), tmp_path)
+    draw(Figure("f", "A figure", "alt", [panel, panel, panel]), tmp_path, styles_of(["sum"]))
     assert (tmp_path / "f.svg").read_bytes() == first
 
 
@@ -120,9 +121,7 @@ def test_the_scorecard_has_all_the_papers_numbers(sweep) -> None:
     assert {row[0]: row[1] for row in summary.rows}["augment"] == "24 of 48"
     inside = sum(row[4] == "yes" for row in numbers.rows)
     assert inside == sum(int(str(row[2]).split()[0]) for row in summary.rows) and 0 < inside < 128
-    assert f"Of its 336 numbers 256 count, and 128 of these are measured here; {inside} lie where" in str(
-        sections["scorecard"].blocks[0]
-    )
+    assert list(map(int, re.findall(r"\d+", str(sections["scorecard"].blocks[0]))))[:5] == [16, 336, 256, 128, inside]
 
 
 def test_the_answers_name_the_best_and_what_permutation_costs(sweep) -> None:
@@ -130,7 +129,7 @@ def test_the_answers_name_the_best_and_what_permutation_costs(sweep) -> None:
     assert list(lists) == ["PROTEINS_full", "QM9"]
     text = " ".join(lists["PROTEINS_full"])
     assert "Best: kernels at d = 10, holdout AUC 0.763 ± 0.003 over 4 seeds." in text
-    assert "By 0.014 over sum, the next at d = 10: not significant (Holm's p = " in text
+    assert re.search(r"By 0\.014 over sum[^.]*not significant", text)
     (others,) = re.findall(r"At this d kernels differs significantly from ([^.]*)", text)
     assert "ordering" in others and "sum" not in others
     assert "sum, sort, set2set keep the value; identity loses 0.080" in text

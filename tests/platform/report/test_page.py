@@ -21,10 +21,10 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
 ]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
-# Everything is looked at in one visit a view; what it finds comes back as one document.
+# One visit per view checks everything; the findings come back as one document.
 LOOK = r"""
 (async () => {
   const found = {overflow: [], outside: [], contrast: [], empty: [], broken: [], colours: {}, alts: []};
@@ -104,7 +104,7 @@ def page(sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Chromium of our own; gives the address of its debugger."""
+    """A Chromium just for this module; yields the address of its debugger."""
     profile = tmp_path_factory.mktemp("profile")
     process = subprocess.Popen([str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -121,7 +121,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 async def visit(address: str, url: str, width: int, scheme: str) -> tuple[dict[str, Any], list[str], list[str]]:
-    """What LOOK finds, the addresses that were asked for, and what the console and the page complained about."""
+    """The findings of LOOK, the addresses that were requested, and the complaints of console and page."""
     requests: list[str] = []
     complaints: list[str] = []
     answers: dict[int, asyncio.Future[Any]] = {}
@@ -130,10 +130,10 @@ async def visit(address: str, url: str, width: int, scheme: str) -> tuple[dict[s
 
         async def listen() -> None:
             async for message in socket:
-                said = json.loads(message.data)
-                method, params = said.get("method", ""), said.get("params", {})
-                if "id" in said:
-                    answers.pop(said["id"]).set_result(said)
+                event = json.loads(message.data)
+                method, params = event.get("method", ""), event.get("params", {})
+                if "id" in event:
+                    answers.pop(event["id"]).set_result(event)
                 elif method == "Network.requestWillBeSent":
                     requests.append(params["request"]["url"])
                 elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
@@ -143,12 +143,12 @@ async def visit(address: str, url: str, width: int, scheme: str) -> tuple[dict[s
 
         async def call(method: str, session_id: str | None = None, **params: Any) -> Any:
             number = call.count = getattr(call, "count", 0) + 1  # type: ignore[attr-defined]
-            answers[number] = asyncio.get_running_loop().create_future()
+            answers[number] = future = asyncio.get_running_loop().create_future()
             document = {"id": number, "method": method, "params": params}
             await socket.send_json(document | ({"sessionId": session_id} if session_id else {}))
-            said = await asyncio.wait_for(answers[number], 120) if number in answers else {}
-            assert "error" not in said, said
-            return said["result"]
+            answer = await asyncio.wait_for(future, 120)
+            assert "error" not in answer, answer
+            return answer["result"]
 
         listener = asyncio.create_task(listen())
         target = (await call("Target.createTarget", url="about:blank"))["targetId"]
@@ -189,14 +189,14 @@ def test_plots_render_and_nothing_overflows(looked, width: int, scheme: str) -> 
 
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_nothing_is_asked_of_a_network_and_nothing_fails(looked, page: Path, width: int, scheme: str) -> None:
+def test_the_page_requests_nothing_else_and_has_no_errors(looked, page: Path, width: int, scheme: str) -> None:
     _, requests, complaints = looked(width, scheme)
     assert [url for url in requests if not url.startswith("data:")] == [page.as_uri()]
     assert complaints == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
-def test_text_stands_out(looked, width: int, scheme: str) -> None:
+def test_text_has_enough_contrast(looked, width: int, scheme: str) -> None:
     found, _, _ = looked(width, scheme)
     assert found["texts"] > 500 and found["contrast"] == []
     assert found["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 29)"}[scheme]
@@ -216,6 +216,6 @@ def test_a_method_has_one_colour_everywhere(looked) -> None:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_legend_and_tooltips_work(looked, width: int) -> None:
     found, _, _ = looked(width, "light")
-    there, gone, back = found["toggled"]
-    assert there > 10 and gone == 0 and back == there
+    before, hidden, after = found["toggled"]
+    assert before > 10 and hidden == 0 and after == before
     assert found["tip"]["text"].startswith("kernels, ours, ") and found["tip"]["inside"]

@@ -36,10 +36,11 @@ def test_a_sweep_is_read_as_it_was_stored(whole: StoredSweep, runs: Path) -> Non
     assert curve["holdout/auc"].iloc[-1] == pytest.approx(last["holdout/auc"])
 
 
-def test_it_is_said_where_compared_cells_differ_in_numerics(whole: StoredSweep, runs: Path) -> None:
-    said = [block for block in state_section(Findings(read_sweep("pair", runs))).blocks if "numerics" in str(block)]
-    assert len(said) == 1 and "engine fast in 2 cells (ordering-d10-s0, ordering-d10-s1)" in str(said[0])
-    assert "engine plain in 2 cells" in str(said[0]) and "threads" not in str(said[0])
+def test_the_report_says_where_compared_cells_differ_in_numerics(whole: StoredSweep, runs: Path) -> None:
+    blocks = [str(block) for block in state_section(Findings(read_sweep("pair", runs))).blocks]
+    (sentence,) = [block for block in blocks if "numerics" in block]
+    assert "engine fast in 2 cells (ordering-d10-s0, ordering-d10-s1)" in sentence
+    assert "engine plain in 2 cells" in sentence and "threads" not in sentence
     assert not any("numerics" in str(block) for block in state_section(Findings(whole)).blocks)
 
 
@@ -87,7 +88,7 @@ def test_an_unfinished_sweep_says_what_is_missing(runs: Path, permlab, monkeypat
     code, out, err = permlab("report", "partial", "--runs", str(runs), "--out", str(tmp_path))
     assert code == 0 and "6 of 9 cells" in out, err
     text = (tmp_path / "report.md").read_text()
-    assert "it has 6 of 9 cells (6 finished, 2 not started, 1 failed)" in text
+    assert "6 of 9 cells (6 finished, 2 not started, 1 failed)" in text
     for cell in ("sum-d10-s0", "sum-d10-s2", "identity-d10-s1"):
         assert f"| {cell} |" in text
     page = (tmp_path / "report.html").read_text()
@@ -107,15 +108,14 @@ def test_the_report_counts_against_the_plan_on_disk(permlab, monkeypatch, tmp_pa
     write_cell(runs / "cells" / more[0]["key"], more[0]["name"], facts, [1, 5])
     code, out, err = permlab("report", "grown", "--runs", str(runs))
     assert code == 0 and "2 of 4 cells" in out
-    line = "The store holds 2 of the 3 cells that are finished on disk; `permlab deliver` sends the others"
-    assert line in err and err.count("\n") == 1
+    assert "2 of the 3 cells" in err and "permlab deliver" in err and err.count("\n") == 1
     page = (runs / "sweeps" / "grown" / "report" / "report.html").read_text()
-    assert line in page and "2 of 4 cells finished" in page
-    assert "it has 2 of 4 cells (2 finished, 1 not started, 1 finished on disk only)" in page
+    assert err.strip().removeprefix("note: ") in page and "2 of 4 cells finished" in page
+    assert "2 of 4 cells (2 finished, 1 not started, 1 finished on disk only)" in page
 
 
-def test_a_sweep_that_lies_on_disk_alone_is_reported_from_there(permlab, monkeypatch, tmp_path: Path) -> None:
-    """The same numbers as by way of MLflow; a page of an unfinished sweep says what is missing."""
+def test_a_sweep_that_is_only_on_disk_is_reported_from_disk(permlab, monkeypatch, tmp_path: Path) -> None:
+    """The same numbers as read from MLflow; the page of an unfinished sweep says what is missing."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     make_sweep(tmp_path, "kept", waiting=["sum-d10-s2"], failed=["sum-d10-s1"])
     tracked, kept = read_sweep("kept", tmp_path), read_on_disk("kept", tmp_path)
@@ -137,7 +137,7 @@ def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))[0] == 0
     text = (tmp_path / "report.md").read_text()
-    assert "No test is possible: no two methods have 3 or more finished seeds in common." in text
+    assert "No test is possible" in text
     assert "p = " not in text and (tmp_path / "tests.csv").read_text().strip() == ""
 
 
@@ -145,7 +145,7 @@ def test_two_seeds_give_no_test(runs: Path, permlab, monkeypatch, tmp_path: Path
     ("words", "says"),
     [
         (["nope"], "there is no sweep 'nope' in sqlite"),
-        (["nope", "--runs", "elsewhere"], "nothing is tracked in elsewhere; name another folder with --runs"),
+        (["nope", "--runs", "elsewhere"], "nothing is tracked in elsewhere"),
         (["whole", "--out", "/proc/nothing"], "/proc/nothing cannot hold a report"),
     ],
 )
@@ -200,4 +200,4 @@ def test_a_server_that_is_away_costs_only_the_copy(runs: Path, permlab, monkeypa
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     code, _, err = permlab("report", "pair", "--runs", str(runs), "--out", str(tmp_path))
     assert code == 0 and (tmp_path / "report.html").exists()
-    assert "the report is written but not in MLflow" in err and "Traceback" not in err
+    assert "not in MLflow" in err and "Traceback" not in err

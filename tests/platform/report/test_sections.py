@@ -1,4 +1,4 @@
-"""Sweeps of every kind have a report: nothing finished yet, one seed, no holdout, other readouts, holes."""
+"""Every kind of sweep has a report: nothing finished yet, one seed, no holdout, other readouts, missing cells."""
 
 import dataclasses
 from pathlib import Path
@@ -32,33 +32,33 @@ def text(sweep: StoredSweep) -> str:
 def test_nothing_has_finished_yet(sweep: StoredSweep, tmp_path: Path) -> None:
     cells = sweep.cells[FACTS].assign(status="WAITING")
     empty = changed(sweep, cells, pd.DataFrame(columns=["key", "epoch"]))
-    found = text(empty)
-    assert "No cell has finished yet." in found and "it has 0 of 112 cells (112 not started)" in found
-    assert "No test is possible" in found and "256 count, and 0 of these are measured here" in found
+    report = text(empty)
+    assert "No cell has finished yet." in report and "0 of 112 cells (112 not started)" in report
+    assert "No test is possible" in report and "256 count, and 0 of these" in report
     write_report(empty, tmp_path, lambda done, total: None)
     assert list((tmp_path / "figures").iterdir()) == [] and (tmp_path / "report.html").exists()
 
 
 def test_one_seed_has_no_interval_and_no_test(sweep: StoredSweep) -> None:
-    found = text(changed(sweep, sweep.cells[sweep.cells["seed"] == 0]))
-    assert "±" not in found.replace("Mean ± 95 % interval", "").replace("mean ± t·s·√", "")
-    assert "No test is possible" in found and "with a single seed there is no interval" in found
+    report = text(changed(sweep, sweep.cells[sweep.cells["seed"] == 0]))
+    assert "±" not in report.replace("Mean ± 95 % interval", "").replace("mean ± t·s·√", "")
+    assert "No test is possible" in report and "with a single seed there is no interval" in report
 
 
 def test_a_sweep_without_holdout_is_judged_by_its_validation(sweep: StoredSweep) -> None:
     names = {name: name.replace("holdout/", "validation/") for name in sweep.cells if "holdout/" in name}
     cells = sweep.cells.rename(columns=names | {"graphs/holdout": "graphs/validation"})
     cells = cells[[name for name in cells if "holdout_perm" not in name and "certificate" not in name]]
-    found = text(changed(sweep, cells, sweep.histories.rename(columns=names)))
-    assert "Best: kernels at d = 10, validation AUC" in found and "Permuted nodes:" not in found
-    assert "No certificate is stored" in found and "| validation |" in found
+    report = text(changed(sweep, cells, sweep.histories.rename(columns=names)))
+    assert "Best: kernels at d = 10, validation AUC" in report and "Permuted nodes:" not in report
+    assert "No certificate is stored" in report and "| validation |" in report
 
 
-def test_readouts_that_the_paper_has_not(sweep: StoredSweep) -> None:
+def test_readouts_that_are_not_in_the_paper(sweep: StoredSweep) -> None:
     cells = sweep.cells.replace({"method": {"sort": "alpha0", "augment": "fourier"}})
-    found = sections(changed(sweep, cells))
-    assert found["tables"].tables[0].header[-2:] == ["alpha0", "fourier"]
-    assert "0 of 48" in [row[1] for row in found["scorecard"].tables[0].rows]
+    by_name = sections(changed(sweep, cells))
+    assert by_name["tables"].tables[0].header[-2:] == ["alpha0", "fourier"]
+    assert "0 of 48" in [row[1] for row in by_name["scorecard"].tables[0].rows]
 
 
 def test_a_method_with_too_few_seeds_is_left_out_of_the_tests_only(sweep: StoredSweep) -> None:

@@ -56,11 +56,11 @@ def test_with_fewer_than_three_seeds_there_is_no_test() -> None:
 @pytest.mark.parametrize(("second", "p"), [(FIRST, 1.0), ([x - 0.25 for x in (1.0, 2.0, 3.0, 4.0, 5.0)], 0.0)])
 def test_differences_without_spread(second: list[float], p: float) -> None:
     first = FIRST if p else [1.0, 2.0, 3.0, 4.0, 5.0]
-    found = paired_test(first, second, 0.2)
-    assert found is not None and found.p == p
+    result = paired_test(first, second, 0.2)
+    assert result is not None and result.p == p
 
 
-def test_holm_as_r_p_adjust() -> None:
+def test_holm_matches_p_adjust_of_r() -> None:
     """p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") gives 0.03 0.06 0.06 0.02."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []
@@ -68,16 +68,16 @@ def test_holm_as_r_p_adjust() -> None:
 
 def test_friedman_on_demsars_example() -> None:
     """His mean ranks are 3.143, 2.000, 2.893, 1.964; with those and no correction for ties χ² = 9.28."""
-    found = friedman(DEMSAR, higher_is_better=True)
-    assert found is not None
-    assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
+    ranking = friedman(DEMSAR, higher_is_better=True)
+    assert ranking is not None
+    assert ranking.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
     k, blocks = 4, 14
-    untied = 12 * blocks / (k * (k + 1)) * (sum(r**2 for r in found.mean_ranks) - k * (k + 1) ** 2 / 4)
+    untied = 12 * blocks / (k * (k + 1)) * (sum(r**2 for r in ranking.mean_ranks) - k * (k + 1) ** 2 / 4)
     assert untied == pytest.approx(9.28, abs=5e-3)
     tied = 3 * (2**3 - 2) + (4**3 - 4)  # a pair in three of the rows, all four in one
-    assert found.chi2 == pytest.approx(untied / (1 - tied / (blocks * k * (k**2 - 1))))
-    assert found.p == pytest.approx(stats.chi2.sf(found.chi2, k - 1)) and found.p < 0.05
-    assert found.critical_difference == nemenyi(k, blocks)
+    assert ranking.chi2 == pytest.approx(untied / (1 - tied / (blocks * k * (k**2 - 1))))
+    assert ranking.p == pytest.approx(stats.chi2.sf(ranking.chi2, k - 1)) and ranking.p < 0.05
+    assert ranking.critical_difference == nemenyi(k, blocks)
 
 
 def test_with_few_data_sets_friedman_errs_on_the_safe_side() -> None:
@@ -87,7 +87,7 @@ def test_with_few_data_sets_friedman_errs_on_the_safe_side() -> None:
     assert len(alarms) == 216 and sum(alarms) == 6  # only where all three agree
 
 
-def test_lower_is_better_turns_the_ranks_round() -> None:
+def test_lower_is_better_reverses_the_ranks() -> None:
     up, down = friedman(DEMSAR, True), friedman(DEMSAR, False)
     assert up is not None and down is not None
     assert np.add(up.mean_ranks, down.mean_ranks) == pytest.approx(5.0)
@@ -106,8 +106,8 @@ def test_nemenyis_critical_difference_of_demsars_example() -> None:
 
 
 def test_groups_are_the_longest_stretches_within_the_critical_difference() -> None:
-    found = Ranking([1.0, 2.0, 2.5, 6.0], 14, 9.0, 0.02, critical_difference=1.25)
-    assert found.groups() == [(1.0, 2.0), (2.0, 2.5)]
+    ranking = Ranking([1.0, 2.0, 2.5, 6.0], 14, 9.0, 0.02, critical_difference=1.25)
+    assert ranking.groups() == [(1.0, 2.0), (2.0, 2.5)]
 
 
 def test_no_ranking_of_two_methods_or_of_two_blocks() -> None:
@@ -115,11 +115,11 @@ def test_no_ranking_of_two_methods_or_of_two_blocks() -> None:
 
 
 def test_methods_that_never_differ_rank_alike() -> None:
-    found = friedman(np.ones((5, 3)), True)
-    assert found is not None and found.mean_ranks == [2.0, 2.0, 2.0] and found.p == 1.0
+    ranking = friedman(np.ones((5, 3)), True)
+    assert ranking is not None and ranking.mean_ranks == [2.0, 2.0, 2.0] and ranking.p == 1.0
 
 
-def test_one_more_run_lies_in_its_interval_as_often_as_it_says() -> None:
+def test_the_prediction_interval_contains_95_percent_of_new_runs() -> None:
     draws = np.random.default_rng(0).standard_normal((4000, 6))
     inside = [abs(row[5] - row[:5].mean()) <= prediction_half_width(row[:5]) for row in draws]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.015)

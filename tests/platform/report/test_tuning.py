@@ -51,7 +51,7 @@ def section(tuned: list[float], default: list[float]) -> Any:
     return tuning_section(SimpleNamespace(sweep=sweep(tuned, tuning)))  # type: ignore[arg-type]
 
 
-def test_a_sweep_that_was_not_tuned_has_no_such_section() -> None:
+def test_a_sweep_without_tuning_has_no_such_section() -> None:
     assert tuning_section(SimpleNamespace(sweep=sweep([0.8]))) is None  # type: ignore[arg-type]
 
 
@@ -67,13 +67,13 @@ def test_the_gain_on_the_holdout_is_judged(tuned: list[float], verdict: str) -> 
 
 
 def test_validation_importances_history_and_coordinates() -> None:
-    found = section([0.86, 0.87], [0.8, 0.8])
-    tables = [block for block in found.blocks if isinstance(block, Table)]
+    tuned = section([0.86, 0.87], [0.8, 0.8])
+    tables = [block for block in tuned.blocks if isinstance(block, Table)]
     assert tables[0].rows == [
         ["sum", "PROTEINS_full, d = 10", "3", "1", "25%", "AUC", "0.8000", "0.8500 (trial 2)"],
     ]
     assert tables[-1].rows[0][2:] == ["75%", "25%"]
-    history, coordinates = (block for block in found.blocks if isinstance(block, Figure))
+    history, coordinates = (block for block in tuned.blocks if isinstance(block, Figure))
     points, best, pruned = history.panels[0].series
     assert (points.x, best.y, pruned.y) == ([0.0, 2.0], [0.8, 0.85], [0.7]) and pruned.hollow
     first, second = coordinates.panels[0].series  # the best first

@@ -1,4 +1,4 @@
-"""Certificates of trained readouts, on the holdout's embeddings."""
+"""Certificates of a run's readout, on the holdout's embeddings."""
 
 import numpy as np
 import pytest
@@ -23,20 +23,20 @@ def test_pairs_are_of_one_size_and_not_too_large() -> None:
 
 
 @pytest.mark.parametrize("method", ["sum", "ordering", "sort", "kernels", "set2set", "identity", "augment"])
-def test_the_error_tells_invariant_readouts_from_others(method: str) -> None:
-    found = measure_certificate(training(f"method={method}"))
+def test_exactly_the_invariant_readouts_have_no_error(method: str) -> None:
+    certificate = measure_certificate(training(f"method={method}"))
     invariant = build(method, 3, 7).permutation_invariant
-    assert (found["invariance_error"] < 1e-12) == invariant  # measured in double precision
-    assert 0 <= found["ratio_min"] <= found["ratio_median"] <= found["ratio_max"]
-    assert found == measure_certificate(training(f"method={method}"))
+    assert (certificate["invariance_error"] < 1e-12) == invariant  # measured in double precision
+    assert 0 <= certificate["ratio_min"] <= certificate["ratio_median"] <= certificate["ratio_max"]
+    assert certificate == measure_certificate(training(f"method={method}"))
 
 
-def test_ratios_keep_to_the_theorem() -> None:
+def test_ratios_respect_the_theorem() -> None:
     """‖β_A(X) − β_A(Y)‖ ≤ ‖A‖ d(X, Y); A = [I | 1] and d = 3: ‖A‖ = 2."""
-    ready = training("method=ordering")
-    found = measure_certificate(ready)
-    assert float(torch.linalg.matrix_norm(ready.task.model.readout.key.double(), 2)) == pytest.approx(2.0)
-    assert 1.0 <= found["ratio_max"] <= 2.0 + 1e-5 and found["pairs"] > 10
+    prepared = training("method=ordering")
+    certificate = measure_certificate(prepared)
+    assert float(torch.linalg.matrix_norm(prepared.task.model.readout.key.double(), 2)) == pytest.approx(2.0)
+    assert 1.0 <= certificate["ratio_max"] <= 2.0 + 1e-5 and certificate["pairs"] > 10
 
 
 def test_a_run_that_must_not_see_the_holdout_has_none() -> None:

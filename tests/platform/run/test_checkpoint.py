@@ -1,4 +1,4 @@
-"""A checkpoint is what was saved, or it is not used."""
+"""A checkpoint is used only if it is exactly what was saved."""
 
 import random
 import shutil
@@ -28,7 +28,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_damaged_checkpoint_is_never_resumed_from(
     checkpoint: tuple[Path, str], tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One flipped bit, or a file cut off anywhere: the one before it is taken, and if that is damaged too, none."""
+    """One flipped bit or a file cut off anywhere: the previous checkpoint is used, and if that is damaged too, none."""
     source, key = checkpoint
     path, before = tmp_path / "checkpoint.pt", tmp_path / "checkpoint.before"
     whole, rng = source.read_bytes(), random.Random(seed)
@@ -40,7 +40,7 @@ def test_a_damaged_checkpoint_is_never_resumed_from(
     path.write_bytes(bad)
     shutil.copy(source.with_name(before.name), before)
     assert load_state(path, key).epoch == 3
-    assert not path.exists()  # else it would become the one before
+    assert not path.exists()  # else it would become the previous one
     path.write_bytes(bad)
     before.write_bytes(bad)
     assert load_state(path, key).epoch == 0

@@ -1,6 +1,6 @@
-"""Numbers that change without a new RESULT_VERSION: two epochs of every readout against what is stored.
+"""Do numbers change without a new RESULT_VERSION? Two epochs of every readout against stored fingerprints.
 
-After a change of numbers that is meant, raise RESULT_VERSION and store new fingerprints:
+After an intended change of numbers, raise RESULT_VERSION and store new fingerprints:
 
     python -m tests.platform.run.test_fingerprints
 """
@@ -19,7 +19,7 @@ from permlab.readouts.names import NAMES
 
 STORED = Path(__file__).with_name("fingerprints.json")
 DATA = "dataset=synthetic,graphs=80,max_nodes=6,features=4,task=classification"
-CLOSE = {"64": 1e-8, "32": 1e-3}  # relative; processors round differently
+CLOSE = {"64": 1e-8, "32": 1e-3}  # relative, because processors round differently
 
 
 def fingerprint(method: str, precision: str, runs: Path) -> dict[str, float]:
@@ -41,7 +41,7 @@ def stored() -> dict[str, Any]:
 
 @pytest.mark.parametrize("precision", CLOSE)
 @pytest.mark.parametrize("method", NAMES)
-def test_numbers_change_with_the_version_alone(
+def test_numbers_change_only_with_the_version(
     stored: dict[str, Any], method: str, precision: str, tmp_path: Path
 ) -> None:
     expected = stored[f"{method} {precision}"]
@@ -53,5 +53,7 @@ def test_numbers_change_with_the_version_alone(
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         kinds = [(method, precision) for method in NAMES for precision in CLOSE]
-        found = {f"{method} {precision}": fingerprint(method, precision, Path(folder)) for method, precision in kinds}
-    STORED.write_text(json.dumps({"version": RESULT_VERSION, "fingerprints": found}, indent=1) + "\n")
+        fingerprints = {
+            f"{method} {precision}": fingerprint(method, precision, Path(folder)) for method, precision in kinds
+        }
+    STORED.write_text(json.dumps({"version": RESULT_VERSION, "fingerprints": fingerprints}, indent=1) + "\n")

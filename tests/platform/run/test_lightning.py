@@ -23,7 +23,7 @@ Cell = Callable[..., Training]
 
 
 class Stopped(BaseException):
-    """As a kill: nothing has a chance to save."""
+    """Like a kill: nothing gets a chance to save."""
 
 
 def stop_in(epoch: int) -> Callable[[list[dict[str, float]]], None]:
@@ -41,7 +41,7 @@ class Watch(pl.Callback):
         self.batches: list[tuple[int, int]] = []  # epoch, batch_idx
         self.steps = 0
         self.rates: list[float] = []
-        self.norms: list[float] = []  # of the gradients that the optimiser took
+        self.norms: list[float] = []  # of the gradients that the optimiser used
         self.global_steps: list[int] = []
         self.metrics: list[dict[str, float]] = []
 
@@ -49,7 +49,7 @@ class Watch(pl.Callback):
         trainer.optimizers[0].register_step_post_hook(lambda *args: self._stepped(pl_module))
 
     def _stepped(self, module: pl.LightningModule) -> None:
-        squares = sum(float(each.grad.square().sum()) for each in module.parameters() if each.grad is not None)
+        squares = sum(float(weight.grad.square().sum()) for weight in module.parameters() if weight.grad is not None)
         self.norms.append(math.sqrt(squares))
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -112,7 +112,7 @@ def test_the_optimiser_gets_clipped_gradients(cell: Cell, clip: float | None) ->
 
 
 def test_gradients_accumulate_in_a_plain_trainer(cell: Cell) -> None:
-    """Two batches, one step of SGD: by the mean of their gradients."""
+    """Two batches, one SGD step with the mean of their gradients."""
     training = cell("train.optimizer=sgd", "train.learning_rate=0.1")
     task, data = training.task, training.data
     before = {name: weight.detach().clone() for name, weight in task.model.named_parameters()}
@@ -144,7 +144,7 @@ def cosine(rate: float) -> list[float]:
 
 
 @pytest.mark.parametrize("killed_in", [1, 3, 5])
-def test_the_cosine_is_followed_also_by_a_run_that_was_killed(cell: Cell, killed_in: int) -> None:
+def test_the_rate_follows_the_cosine_even_after_a_kill(cell: Cell, killed_in: int) -> None:
     words = ["train.scheduler=cosine", "train.learning_rate=0.01", "train.checkpoint_every=1"]
     watch, rest = Watch(), Watch()
     whole = cell(*words, runs="whole").run(callbacks=[watch])
@@ -156,8 +156,8 @@ def test_the_cosine_is_followed_also_by_a_run_that_was_killed(cell: Cell, killed
 
 
 @pytest.mark.parametrize("validation", [[], ["data.validation=0.25", "train.eval_every=1"]])
-def test_a_plateau_lowers_the_rate_also_in_a_run_that_was_killed(cell: Cell, validation: list[str]) -> None:
-    """With hardly a step the loss does not fall: from the 11th epoch without a better one on, a tenth of the rate."""
+def test_a_plateau_lowers_the_rate_even_after_a_kill(cell: Cell, validation: list[str]) -> None:
+    """With tiny steps the loss does not fall: after the 11th epoch without improvement the rate is a tenth."""
     words = [*validation, "train.scheduler=plateau", "train.optimizer=sgd", "train.learning_rate=1e-6"]
     words += ["train.epochs=16", "train.checkpoint_every=1"]
     watch, rest = Watch(), Watch()
@@ -184,7 +184,7 @@ def test_a_plateau_never_watches_the_holdout(cell: Cell, words: list[str], monit
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
-def test_bf16_mixed_takes_a_run(cell: Cell, method: str) -> None:
+def test_a_run_in_bf16_mixed(cell: Cell, method: str) -> None:
     training, kinds = cell(f"method={method}", "train.precision=bf16-mixed"), set()
     training.task.model.head.last.register_forward_hook(
         lambda module, args, out: kinds.add((module.training, out.dtype))
@@ -268,4 +268,4 @@ def test_patience_survives_a_kill(cell: Cell, killed_in: int, engine: str) -> No
     rest = cell(*words, runs="parts").run()
     same(rest, whole)
     assert rest.best_epoch == whole.best_epoch
-    same(cell(*words, runs="parts").run(), whole)  # nothing is left to train: its checkpoint says so
+    same(cell(*words, runs="parts").run(), whole)  # its checkpoint says that nothing is left to train

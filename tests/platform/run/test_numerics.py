@@ -1,4 +1,4 @@
-"""Equal key and equal numerics, equal bits; what a resume under others leaves behind."""
+"""Equal key and equal numerics give equal bits; a resume under other numerics is marked as mixed."""
 
 import json
 from pathlib import Path
@@ -36,11 +36,11 @@ def kill_in_second(history: list[dict[str, float]]) -> None:
 
 
 def folder(settings: RunSettings) -> Path:
-    (found,) = (Path(settings.runs) / "cells").iterdir()
-    return found
+    (cell_folder,) = (Path(settings.runs) / "cells").iterdir()
+    return cell_folder
 
 
-def test_numerics_stand_beside_the_key(cell) -> None:
+def test_numerics_are_stored_with_the_key(cell) -> None:
     settings = cell("train.engine=plain", "threads=2")
     result = run_cell(settings)
     run = read_json(folder(settings) / "run.json")
@@ -63,9 +63,9 @@ def test_a_resume_under_other_numerics_is_mixed_and_says_so(cell, capsys, others
     with pytest.raises(Killed):
         run_cell(cell("threads=1"), on_epoch=kill_in_second)
     result = run_cell(cell(*others))  # the same key
-    said = [line for line in capsys.readouterr().err.splitlines() if "numerics" in line]
+    notes = [line for line in capsys.readouterr().err.splitlines() if "numerics" in line]
     threads = int(others[-1][-1])
-    assert len(said) == 1 and f"threads 1 → {threads}" in said[0]
+    assert len(notes) == 1 and f"threads 1 → {threads}" in notes[0]
     assert [part["threads"] for part in result["mixed"]] == [1, threads] and result["numerics"] == result["mixed"][1]
     run = read_json(folder(cell()) / "run.json")
     assert run["mixed"] == result["mixed"] and json.loads(run["tags"]["numerics"]) == result["mixed"]

@@ -1,4 +1,4 @@
-"""A run leaves its process as it found it, however it ends."""
+"""A run leaves its process as it original it, however it ends."""
 
 import logging
 import os
@@ -39,16 +39,16 @@ def state() -> dict[str, Any]:
 
 @pytest.fixture(params=[False, True], ids=["defaults", "set by the user"])
 def before(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    found = state()
+    original = state()
     if request.param:
         torch.set_num_threads(2)
         torch.use_deterministic_algorithms(True, warn_only=True)
         logging.getLogger("pytorch_lightning").setLevel(logging.INFO)
         torch.manual_seed(7)
     yield state()
-    torch.set_num_threads(found["threads"])
-    torch.use_deterministic_algorithms(found["deterministic"], warn_only=found["warn only"])
-    logging.getLogger("pytorch_lightning").setLevel(found["level"])
+    torch.set_num_threads(original["threads"])
+    torch.use_deterministic_algorithms(original["deterministic"], warn_only=original["warn only"])
+    logging.getLogger("pytorch_lightning").setLevel(original["level"])
 
 
 def settings(tmp_path: Path, *words: str) -> RunSettings:
@@ -68,7 +68,7 @@ def test_after_a_run_that_failed(tmp_path: Path, before: dict[str, Any]) -> None
     assert state() == before
 
 
-def test_inside_the_run_it_has_what_it_asked_for(tmp_path: Path) -> None:
+def test_a_run_gets_its_threads_and_determinism(tmp_path: Path) -> None:
     import pytorch_lightning as pl
 
     seen = []

@@ -53,7 +53,7 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
         (["train.scheduler=step"], "train.scheduler=step: input should be 'none', 'cosine' or 'plateau'"),
         (["train.precision=16"], "train.precision=16: input should be 32, 64, 'bf16-mixed' or '16-mixed'"),
         (["train.engine=faster"], "train.engine=faster: input should be 'auto', 'plain' or 'fast'"),
-        (["train.engine=fast", "train.gradient_clip=1"], "train.engine=fast does not go with train.gradient_clip=1"),
+        (["train.engine=fast", "train.gradient_clip=1"], "train.engine=fast .*train.gradient_clip=1"),
         (["d.x=3", "d=0"], "d=0"),
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
         (["nowhere.yaml"], r"neither key=value, nor a YAML file, nor a recipe \(paper-proteins, paper-qm9, quick\)"),
@@ -102,7 +102,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         (f"# {'x' * 1_000_001}\n", "has 1,000,004 characters; the limit is 1,000,000"),
     ],
 )
-def test_files_that_are_no_settings(tmp_path: Path, text: str, says: str) -> None:
+def test_files_that_are_not_settings(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(ConfigError, match=says) as caught:
         read(str(tmp_path / "bad.yaml"))
@@ -149,7 +149,7 @@ def test_none_is_written_as_the_help_writes_it(field: str) -> None:
     assert {key: value for key, value, _ in describe(RunSettings, read(f"{field}=none"))}[field] is None
 
 
-def test_the_key_holds_what_changes_a_result_by_more_than_rounding() -> None:
+def test_the_key_covers_settings_that_change_a_result_by_more_than_rounding() -> None:
     base = cell_key(read(), "digest")
     same = [
         "accelerator=cpu",
@@ -174,7 +174,7 @@ def test_augment_is_identity_with_four_copies() -> None:
     assert cell_key(explicit, "x") == cell_key(read("method=augment"), "x")
 
 
-def test_a_run_by_itself_is_the_cell_of_a_sweep() -> None:
+def test_a_single_run_has_the_settings_of_a_sweeps_cell() -> None:
     """Threads included: they are not in the key, but in the numerics, and only equal numerics give equal bits."""
     (cell,) = SweepSettings().cells()
     assert cell == RunSettings(experiment=cell.experiment)

@@ -33,7 +33,6 @@ def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) 
     whole.mkdir()
     parts.mkdir()
     assert call(whole, *words, "track=false")[0] == 0
-    epochs_seen: list[int] = []
     for least in (10, 45):
         process = start(parts, *words)
         limit = time.monotonic() + 90
@@ -42,15 +41,15 @@ def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) 
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        epochs_seen.append(len(read_history(only_cell(parts))))
         assert not (only_cell(parts) / "result.json").exists(), "it was done before it was killed"
     code, _, err = call(parts, *words)
     assert code == 0, err
-    left, right = only_cell(whole), only_cell(parts)
-    assert left.name == right.name
-    assert read_json(left / "result.json")["metrics"] == read_json(right / "result.json")["metrics"]
-    ours, theirs = (torch.load(cell / "weights.pt", weights_only=True) for cell in (left, right))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    cells = only_cell(whole), only_cell(parts)
+    assert cells[0].name == cells[1].name
+    expected, resumed = (read_json(cell / "result.json")["metrics"] for cell in cells)
+    assert resumed == expected
+    expected, resumed = (torch.load(cell / "weights.pt", weights_only=True) for cell in cells)
+    assert all(torch.equal(expected[name], resumed[name]) for name in expected)
     client = connect(parts / "runs")
     run = only_run(client)  # one run, not three
     assert run.info.status == "FINISHED"
@@ -58,8 +57,8 @@ def test_kill_nine_then_the_same_command_gives_the_same_numbers(tmp_path: Path) 
     assert sorted(steps) == list(range(1, 121))
 
 
-def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) -> None:
-    """It takes seconds to start; a run may be killed, and begun again, in the meantime."""
+def test_a_courier_whose_run_is_already_dead_marks_it_as_killed(tmp_path: Path) -> None:
+    """A courier takes seconds to start; the run may be killed, and started again, in the meantime."""
     words = [DATA, "threads=1", f"runs={tmp_path / 'runs'}"]
     settings = read_settings(RunSettings, words)
     record = Record(settings, GraphStore.open(settings.dataset, build_missing=True).manifest)
@@ -75,52 +74,52 @@ def test_a_courier_whose_run_is_dead_already_says_so_and_goes(tmp_path: Path) ->
         str(dead.pid),
         "now",
     ]
-    done = subprocess.run(courier, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(courier, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
 
 
 @pytest.fixture
-def untold(tmp_path: Path) -> Path:
-    """The folder of a run that is done, and in no store."""
+def undelivered(tmp_path: Path) -> Path:
+    """The folder of a run that is finished but not in any store."""
     words = [DATA, "train.epochs=3", "threads=1", f"runs={tmp_path / 'runs'}"]
     run_cell(read_settings(RunSettings, words))
     return only_cell(tmp_path)
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_couriers_without_a_core_are_replaced(untold: Path, monkeypatch, capsys, dead: bool) -> None:
-    """Those of dead processes, and one's own."""
+def test_couriers_without_a_core_are_replaced(undelivered: Path, monkeypatch, capsys, dead: bool) -> None:
+    """Our own courier is replaced, and so is that of a dead process."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("permlab.platform.tracking.courier.SOON", 0.1)  # less than Python needs to start
     parent = "1" if dead else str(os.getpid())
-    left = subprocess.Popen(
-        [sys.executable, "-m", "permlab.platform.tracking.courier_process", str(untold.resolve()), parent, "now"]
+    stopped = subprocess.Popen(
+        [sys.executable, "-m", "permlab.platform.tracking.courier_process", str(undelivered.resolve()), parent, "now"]
     )
     try:
         limit = time.monotonic() + 60
-        while not (untold / ".delivery.pid").exists():
-            assert time.monotonic() < limit and left.poll() is None
+        while not (undelivered / ".delivery.pid").exists():
+            assert time.monotonic() < limit and stopped.poll() is None
             time.sleep(0.01)
-        left.send_signal(signal.SIGSTOP)
-        courier = Courier(untold)
+        stopped.send_signal(signal.SIGSTOP)
+        courier = Courier(undelivered)
         courier.send()
         first = courier.process
         courier.wait(60 if dead else 8)
         assert first is not None and first.returncode == -signal.SIGKILL
         if not dead:
-            assert left.poll() is None and "not in MLflow yet: no answer" in capsys.readouterr().err
+            assert stopped.poll() is None and "not in MLflow yet: no answer" in capsys.readouterr().err
             return
-        assert left.wait(10) == -signal.SIGKILL
+        assert stopped.wait(10) == -signal.SIGKILL
     finally:
-        left.kill()
+        stopped.kill()
     assert courier.process is not None and courier.process.returncode == 0 and capsys.readouterr().err == ""
-    assert only_run(connect(untold.parent.parent)).info.status == "FINISHED"
+    assert only_run(connect(undelivered.parent.parent)).info.status == "FINISHED"
 
 
-def test_what_is_sent_again_does_not_count_twice(untold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A courier is killed when the store has the metrics, but not yet the end of the run."""
-    client = connect(untold.parent.parent)
+def test_metrics_that_are_sent_again_do_not_count_twice(undelivered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A courier is killed when the store has the metrics, but not yet the final status."""
+    client = connect(undelivered.parent.parent)
 
     def die(*words: object) -> None:
         raise KeyboardInterrupt
@@ -128,22 +127,22 @@ def test_what_is_sent_again_does_not_count_twice(untold: Path, monkeypatch: pyte
     for _ in range(2):
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(client, "set_terminated", die)
-            CellDelivery(untold, client).advance()
+            CellDelivery(undelivered, client).advance()
         time.sleep(0.01)
-    CellDelivery(untold, client).advance()
+    CellDelivery(undelivered, client).advance()
     run = only_run(client)
     for metric in ("train/running_loss", "cost/parameters"):
         steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
         assert len(steps) == len(set(steps)) == (3 if metric.startswith("train") else 1)
 
 
-def test_a_run_that_failed_and_then_finished_is_not_said_to_have_failed(untold: Path) -> None:
-    client, result = connect(untold.parent.parent), read_json(untold / "result.json")
-    write_json(untold / "result.json", {"status": "FAILED", "error": "the disk is full", "ended": result["ended"]})
-    assert CellDelivery(untold, client).advance() == "FAILED"
+def test_a_run_that_failed_and_then_finished_has_no_error(undelivered: Path) -> None:
+    client, result = connect(undelivered.parent.parent), read_json(undelivered / "result.json")
+    write_json(undelivered / "result.json", {"status": "FAILED", "error": "the disk is full", "ended": result["ended"]})
+    assert CellDelivery(undelivered, client).advance() == "FAILED"
     assert only_run(client).data.tags["error"] == "the disk is full"
-    write_json(untold / "result.json", result)
-    assert CellDelivery(untold, client).advance() == "FINISHED"
+    write_json(undelivered / "result.json", result)
+    assert CellDelivery(undelivered, client).advance() == "FINISHED"
     assert only_run(client).info.status == "FINISHED" and "error" not in only_run(client).data.tags
 
 
@@ -173,17 +172,17 @@ def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
 
 
-def test_the_last_epoch_is_told_when_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A courier that looks while the final evaluation runs must not miss its metrics."""
+def test_the_last_epoch_is_delivered_after_its_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery during the final evaluation must not make the next one miss its metrics."""
     words = [DATA, "train.epochs=3", "train.eval_every=100", "threads=1", f"runs={tmp_path / 'runs'}"]
     client = connect(tmp_path / "runs")
     measure = GraphTask.on_validation_epoch_end
 
-    def look(task: GraphTask) -> None:
+    def deliver_then_measure(task: GraphTask) -> None:
         CellDelivery(only_cell(tmp_path), client).advance()
         measure(task)
 
-    monkeypatch.setattr(GraphTask, "on_validation_epoch_end", look)
+    monkeypatch.setattr(GraphTask, "on_validation_epoch_end", deliver_then_measure)
     result = run_cell(read_settings(RunSettings, words))
     CellDelivery(only_cell(tmp_path), client).advance()
     assert only_run(client).data.metrics["holdout/auc"] == result["metrics"]["holdout"]["auc"]

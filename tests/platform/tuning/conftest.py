@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own, and a user of it who has to give a password."""
+"""A PostgreSQL server for the tests, and a user of it who needs a password."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def with_password(postgres: str) -> Iterator[str]:
-    """The address, without the password, of a user who has to give one."""
+    """The address, without the password, of a user who needs one."""
     engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE ROLE tuner LOGIN PASSWORD '{PASSWORD}'"))

@@ -34,7 +34,7 @@ NAME = "cheap/synthetic/sum/d3"
 
 
 class Inline:
-    """Runs a job at once, here."""
+    """Runs a job immediately, in this process."""
 
     room = 1
 
@@ -81,7 +81,7 @@ class Threads(Inline):
 
 
 def objective(job: TrialJob, pause: float = 0.0, waits: bool = False) -> dict[str, Any]:
-    """Best at a learning rate of 0.01; grows from epoch to epoch. `waits`: as a real trial does, for the verdict."""
+    """Best at a learning rate of 0.01; grows from epoch to epoch. `waits`: for the verdict, like a real trial."""
     folder = Path(job.runs) / job.folder
     rate = job.settings.train.learning_rate
     goodness = 1 - abs(rate - 0.01) - job.settings.train.batch_size / 10_000
@@ -109,7 +109,7 @@ def drive(
     design: dict[str, Any] | None = None,
     **tune: Any,
 ) -> dict[str, Any]:
-    """Drive one study to its end; its summary and what was chosen."""
+    """Drive one study to its end; returns its summary and its choice."""
     options = TuneSettings(space=SPACE, **tune)
     settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
     space = parse_space(SPACE)
@@ -139,7 +139,7 @@ def drive(
 
 
 def trials(document: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What must be the same whenever a study is run."""
+    """What must be the same every time a study is run."""
     return [(row["number"], row["state"], row["value"], row["values"], row["steps"]) for row in document["trials"]]
 
 
@@ -151,7 +151,7 @@ def url(tmp_path: Path) -> str:
 def test_a_study_is_reproducible_and_the_first_trial_is_the_default(url: str, tmp_path: Path) -> None:
     first = drive(url, tmp_path / "a", trials=14)
     assert first["trials"][0]["values"] == {"train.learning_rate": 1e-3, "train.batch_size": 128}
-    assert first["finished"] == 14 and 0 < first["pruned"] < 9  # the first five are not touched
+    assert first["finished"] == 14 and 0 < first["pruned"] < 9  # the first five are never pruned
     again = drive(url.replace("study", "again"), tmp_path / "b", trials=14)
     assert trials(again) == trials(first)
     other = drive(url.replace("study", "other"), tmp_path / "c", trials=14, seed=1)
@@ -159,24 +159,24 @@ def test_a_study_is_reproducible_and_the_first_trial_is_the_default(url: str, tm
 
 
 def test_tpe_learns(url: str, tmp_path: Path) -> None:
-    """Its later trials are better than random ones, on the average."""
+    """Its later trials are better than random ones on average."""
 
     def late(sampler: str) -> float:
-        found = drive(url.replace("study", sampler), tmp_path / sampler, trials=20, pruner="none", sampler=sampler)
-        return sum(row["value"] for row in found["trials"][10:]) / 10
+        study = drive(url.replace("study", sampler), tmp_path / sampler, trials=20, pruner="none", sampler=sampler)
+        return sum(row["value"] for row in study["trials"][10:]) / 10
 
     assert late("tpe") > late("random")
 
 
-@pytest.mark.parametrize("where", [0, 8])
-def test_an_interrupted_study_comes_out_the_same(url: str, tmp_path: Path, where: int) -> None:
+@pytest.mark.parametrize("trial", [0, 8])
+def test_an_interrupted_study_gives_the_same_result(url: str, tmp_path: Path, trial: int) -> None:
     whole = drive(url.replace("study", "whole"), tmp_path / "whole", trials=12)
 
     class Died(BaseException):
         pass
 
     def dies(job: TrialJob) -> dict[str, Any]:
-        if job.name.endswith(f"trial {where}"):
+        if job.name.endswith(f"trial {trial}"):
             folder = Path(job.runs) / job.folder
             (folder / HISTORY).write_text(json.dumps({"epoch": 1, "objective": 0.1}) + "\n")
             raise Died
@@ -187,7 +187,7 @@ def test_an_interrupted_study_comes_out_the_same(url: str, tmp_path: Path, where
     assert trials(drive(url, tmp_path / "runs", trials=12)) == trials(whole)
 
 
-def test_a_stopped_study_goes_on_with_the_same_trial(url: str, tmp_path: Path) -> None:
+def test_a_stopped_study_resumes_with_the_same_trial(url: str, tmp_path: Path) -> None:
     calls = []
 
     def stopped(job: TrialJob) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def test_a_stopped_study_goes_on_with_the_same_trial(url: str, tmp_path: Path) -
 
 def test_budgets_of_epochs_and_seconds_and_a_larger_one(url: str, tmp_path: Path) -> None:
     assert drive(url, tmp_path, epochs=20, pruner="none")["finished"] == 4  # 4 × 6 epochs reach 20
-    assert drive(url, tmp_path, seconds=6.5, pruner="none")["finished"] == 7  # a second each, the first four count
+    assert drive(url, tmp_path, seconds=6.5, pruner="none")["finished"] == 7  # one second each, the first four included
     more = drive(url, tmp_path, trials=9, pruner="none")
     assert more["finished"] == 9 and [row["number"] for row in more["trials"]] == list(range(9))
     assert drive(url, tmp_path, trials=5, pruner="none")["finished"] == 9  # nothing to do
@@ -217,8 +217,8 @@ def test_failed_trials_do_not_count_and_too_many_end_it(url: str, tmp_path: Path
             raise ValueError("the loss is nan")
         return objective(job)
 
-    found = drive(url, tmp_path, trials=6, runner=fails_once)
-    assert found["finished"] == 6 and [row["state"] for row in found["trials"]].count("FAIL") == 1
+    study = drive(url, tmp_path, trials=6, runner=fails_once)
+    assert study["finished"] == 6 and [row["state"] for row in study["trials"]].count("FAIL") == 1
 
     def fails(job: TrialJob) -> dict[str, Any]:
         raise ValueError("no")
@@ -228,23 +228,23 @@ def test_failed_trials_do_not_count_and_too_many_end_it(url: str, tmp_path: Path
 
 
 def test_a_pruned_trial_stops_at_its_next_evaluation(url: str, tmp_path: Path) -> None:
-    found = drive(url, tmp_path, trials=20, tasks=Threads(), runner=lambda job: objective(job, waits=True))
-    pruned = [row for row in found["trials"] if row["state"] == "PRUNED"]
+    study = drive(url, tmp_path, trials=20, tasks=Threads(), runner=lambda job: objective(job, waits=True))
+    pruned = [row for row in study["trials"] if row["state"] == "PRUNED"]
     assert pruned and all(row["epochs"] <= max(row["steps"]) + 1 for row in pruned)
-    assert found["epochs"] == sum(row["epochs"] for row in found["trials"])
-    assert found["choice"]["value"] == max(row["value"] for row in found["trials"] if row["value"] is not None)
+    assert study["epochs"] == sum(row["epochs"] for row in study["trials"])
+    assert study["choice"]["value"] == max(row["value"] for row in study["trials"] if row["value"] is not None)
 
 
 @pytest.mark.parametrize("pruner", ["hyperband", "none"])
 def test_other_pruners(url: str, tmp_path: Path, pruner: str) -> None:
-    found = drive(url, tmp_path, trials=15, pruner=pruner)
-    assert found["finished"] == 15 and (found["pruned"] > 0) == (pruner == "hyperband")
-    assert set(found["importances"]) == set(SPACE)
+    study = drive(url, tmp_path, trials=15, pruner=pruner)
+    assert study["finished"] == 15 and (study["pruned"] > 0) == (pruner == "hyperband")
+    assert set(study["importances"]) == set(SPACE)
 
 
 def test_sqlite_takes_one_driver(url: str, tmp_path: Path) -> None:
     lease = open_lease(url)
-    with pytest.raises(ConfigError, match="another process tunes on"):
+    with pytest.raises(ConfigError, match="another process .*study.db"):
         drive(url, tmp_path, trials=3)
     lease.close()
     assert drive(url, tmp_path, trials=3)["finished"] == 3
@@ -252,19 +252,19 @@ def test_sqlite_takes_one_driver(url: str, tmp_path: Path) -> None:
 
 def test_a_study_does_not_change_its_design(url: str, tmp_path: Path) -> None:
     drive(url, tmp_path, trials=2, design={"train.epochs": 6})
-    with pytest.raises(ConfigError, match=r"was begun with train.epochs=6, now it is 7; choose another name="):
+    with pytest.raises(ConfigError, match=r"train.epochs=6.* 7; .*name="):
         drive(url, tmp_path, trials=2, design={"train.epochs": 7})
 
 
 def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Path) -> None:
-    """Exactly 40 finished trials in all, each number once, none left RUNNING, all of them the drivers' own work."""
+    """Exactly 40 finished trials in total, each number once, none left RUNNING, none cut short."""
     chance = random.Random(0)
     processes = [start(postgres, tmp_path / str(i)) for i in range(2)]
     kills = 0
     limit = time.monotonic() + 240
     while any(process.poll() is None for process in processes):
         assert time.monotonic() < limit
-        assert not any(process.returncode for process in processes), said(tmp_path)
+        assert not any(process.returncode for process in processes), errors_of(tmp_path)
         states = stored(postgres)
         if kills < 3 and states.count("COMPLETE") + states.count("PRUNED") > 8 * (kills + 1):
             victim = chance.randrange(2)
@@ -274,7 +274,7 @@ def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Pa
             processes[victim] = start(postgres, tmp_path / str(victim))
         time.sleep(0.02)
     assert kills == 3, "they were done before they were killed"
-    assert [process.returncode for process in processes] == [0, 0], said(tmp_path)
+    assert [process.returncode for process in processes] == [0, 0], errors_of(tmp_path)
     rows = json.loads((tmp_path / "0.out").read_text())["trials"]
     assert sorted(row["number"] for row in rows) == list(range(40))
     assert {row["state"] for row in rows} == {"COMPLETE", "PRUNED"}
@@ -282,18 +282,18 @@ def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Pa
 
 
 def start(url: str, runs: Path) -> subprocess.Popen[str]:
-    """Into files: a pipe that nobody reads would hold a driver up once it is full."""
+    """Its output goes to files: a full pipe that nobody reads would block the driver."""
     command = [sys.executable, __file__, url, str(runs), "40"]
     with runs.with_suffix(".out").open("w") as out, runs.with_suffix(".err").open("w") as err:
         return subprocess.Popen(command, stdout=out, stderr=err, text=True)
 
 
-def said(folder: Path) -> list[str]:
+def errors_of(folder: Path) -> list[str]:
     return [path.read_text()[-2000:] for path in sorted(folder.glob("*.err"))]
 
 
 def stored(url: str) -> list[str]:
-    """States of the trials, as the database has them."""
+    """States of the trials in the database."""
     engine = create_engine(url)
     try:
         with engine.connect() as connection:
@@ -309,13 +309,13 @@ def test_a_password_comes_from_the_address_the_environment_or_a_file(
 ) -> None:
     masked = with_password.replace("tuner@", "tuner:***@")
     with pytest.raises(ConfigError, match="password"):
-        for _ in range(100):  # until the server has read its rules
+        for _ in range(100):  # until the server has reloaded its rules
             open_lease(with_password).close()
             time.sleep(0.05)
     for given in ("s3/cret", "s3%2Fcret"):
         open_lease(with_password.replace("tuner@", f"tuner:{given}@")).close()
     monkeypatch.setenv("PGPASSWORD", "s3/cret")
-    for url in (with_password, masked):  # as typed, and as sweep.yaml has it
+    for url in (with_password, masked):  # as typed, and as in sweep.yaml
         open_lease(str(TuneSettings(storage=url).storage)).close()
     monkeypatch.delenv("PGPASSWORD")
     (tmp_path / "pgpass").write_text("*:*:*:tuner:s3/cret\n")
@@ -324,11 +324,12 @@ def test_a_password_comes_from_the_address_the_environment_or_a_file(
     open_lease(with_password).close()
 
 
-def test_a_database_that_is_down_is_one_line() -> None:
+def test_a_database_that_is_down_is_an_error_of_one_line() -> None:
     with pytest.raises(ConfigError) as error:
         open_lease("postgresql://me:secret@127.0.0.1:1/studies")
-    said = str(error.value)
-    assert "cannot be reached" in said and "secret" not in said and "\n" not in said
+    message = str(error.value)
+    assert "127.0.0.1:1" in message and "cannot be reached" in message
+    assert "secret" not in message and "\n" not in message
 
 
 if __name__ == "__main__":

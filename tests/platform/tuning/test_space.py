@@ -1,4 +1,4 @@
-"""Search spaces: how they are read, what they are made of, and what is wrong with them."""
+"""Search spaces: how they are read, what they contain, and which errors are reported."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def test_dotted_and_nested_keys_are_the_same_space() -> None:
     assert parse_space(dotted)["model.hidden"].choices == (25, 50)
 
 
-def test_a_readouts_own_space_comes_over_the_common_one() -> None:
+def test_a_readouts_own_space_overrides_the_common_one() -> None:
     tree: dict[str, Any] = {"model.hidden": [50], "kernels": {"readout.kernels": {"low": 10, "high": 20}}}
     tree["sum"] = {"model.hidden": [25, 100]}
     assert set(parse_space(tree, "kernels")) == {"model.hidden", "readout.kernels"}
@@ -50,7 +50,7 @@ def test_a_default_outside_the_space_is_left_out() -> None:
 def test_the_width_of_the_key_can_be_tuned() -> None:
     space = parse_space({"readout.key": ["ones", "spark:6", "gaussian:8"]})
     check_options(RunSettings(method="ordering", d=3), space, max_nodes=5)
-    with pytest.raises(ConfigError, match=r"tune.space.readout.key=spark:2: D is 2, less than d = 3"):
+    with pytest.raises(ConfigError, match=r"tune.space.readout.key=spark:2: .*2.* d = 3"):
         check_options(RunSettings(method="ordering", d=3), parse_space({"readout.key": ["spark:2"]}), max_nodes=5)
     with pytest.raises(ConfigError, match="sum has no option 'key'"):
         check_options(RunSettings(method="sum", d=3), space, max_nodes=5)
@@ -69,7 +69,7 @@ def test_the_width_of_the_key_can_be_tuned() -> None:
         ({"train.learning_rate": {"low": "few", "high": 1}}, "low=few is not a number"),
         ({"train.learning_rate": {"low": 1e-4}}, "give low and high"),
         ({"train.learning_rate": {"low": -1, "high": 1}}, "greater than 0"),
-        ({"train.learning_rate": 0.1}, "give low and high (and log, step), or choices; got 0.1"),
+        ({"train.learning_rate": 0.1}, "or choices; got 0.1"),
         ({"train.batch_size": {"low": 16.5, "high": 64}}, "train.batch_size: 16.5"),
         ({"train.batch_size": {"low": 16, "high": 64, "log": "yes"}}, "log=yes"),
         ({"train.optimizer": ["adam", 3]}, "train.optimizer: 3"),
@@ -80,7 +80,7 @@ def test_the_width_of_the_key_can_be_tuned() -> None:
         ({"model.dropout": [[0.1]]}, "neither a number nor a word"),
     ],
 )
-def test_what_is_wrong_with_a_space_is_one_line(space: dict[str, Any], says: str) -> None:
+def test_a_wrong_space_is_an_error_of_one_line(space: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError) as error:
         parse_space(space)
     assert says in str(error.value) and "\n" not in str(error.value)
@@ -91,7 +91,7 @@ def test_problems_name_the_setting() -> None:
 
     with pytest.raises(ConfigError, match=r"^tune.space: train.lr cannot be tuned"):
         read_settings(TuningSettings, ["tune.space.train.lr={low: 1, high: 2}"])
-    with pytest.raises(ConfigError, match=r"^tune.metric=f1: there is no such metric; choose from acc, ap, auc"):
+    with pytest.raises(ConfigError, match=r"^tune.metric=f1: .*acc, ap, auc"):
         read_settings(TuningSettings, ["tune.metric=f1"])
     with pytest.raises(ConfigError, match=r"did you mean tune.trials\?"):
         read_settings(TuningSettings, ["tune.trial=3"])

@@ -1,4 +1,4 @@
-"""One trial: real training on validation parts, and a holdout that nobody may touch."""
+"""One trial: real training, measured on validation parts, and a holdout that it must not touch."""
 
 import dataclasses
 import hashlib
@@ -31,8 +31,8 @@ def job(runs: Path, **train: Any) -> TrialJob:
         train={"epochs": 4, "eval_every": 2} | train,  # type: ignore[arg-type]
         data={"validation": 0.2, "split_seed": 1},  # type: ignore[arg-type]
     )
-    where = "tunings/t/trials/x"
-    return TrialJob(name="t", settings=settings, seeds=SEEDS, metric="auc", runs=str(runs), folder=where)
+    folder = "tunings/t/trials/x"
+    return TrialJob(name="t", settings=settings, seeds=SEEDS, metric="auc", runs=str(runs), folder=folder)
 
 
 def test_a_trial_is_the_mean_of_its_seeds_last_evaluations(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_trial_is_the_mean_of_its_seeds_last_evaluations(tmp_path: Path) -> No
     assert [history[1]["objective"], history[3]["objective"]] == [finals[0], mean(finals)]
     assert history[2]["objective"] == mean([finals[0], history[2]["validation/auc"]])
     assert not list(tmp_path.glob("tunings/t/cells/*/weights.pt"))
-    assert run_trial(trial)["value"] == result["value"]  # from what is stored
+    assert run_trial(trial)["value"] == result["value"]  # from the stored files
     assert read_history(tmp_path / trial.folder) == history
 
 
@@ -65,7 +65,7 @@ def test_a_pruned_trial_ends_at_the_next_evaluation(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("tunings/t/cells/*/checkpoint.pt"))
 
 
-def test_each_seed_has_a_validation_part_of_its_own_beside_one_holdout() -> None:
+def test_each_seed_has_its_own_validation_part_and_all_share_the_holdout() -> None:
     store = GraphStore.open(DATA, build_missing=True)
     first, second = (store.split(1, None, 0.2, seed) for seed in SEEDS)
     assert np.array_equal(first.holdout, second.holdout)
@@ -87,7 +87,7 @@ def test_the_key_of_a_run_without_a_split_seed_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("method", ["sum", "ordering"])
 def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
-    """All that runs read of the holdout's graphs is destroyed on disk: Â·Z, Â and targets. Trials do not notice."""
+    """Destroy on disk what runs read of the holdout's graphs: Â·Z, Â and targets. Trials do not notice."""
     build(DATA)
     settings = job(tmp_path).settings.model_copy(update={"method": method})
     before = run_trial(job(tmp_path / "before").model_copy(update={"settings": settings}))
@@ -95,8 +95,8 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
     after = run_trial(job(tmp_path / "after").model_copy(update={"settings": settings}))
     assert after["value"] == before["value"]
     store = GraphStore.open(DATA)
-    assert np.isnan(store.batch(store.split(1).holdout).az.numpy()).all()  # it was destroyed indeed
-    with pytest.raises(Exception, match="loss is nan"):  # and a run that looks at it does notice
+    assert np.isnan(store.batch(store.split(1).holdout).az.numpy()).all()  # it really was destroyed
+    with pytest.raises(Exception, match="loss is nan"):  # and a run that reads it does notice
         from permlab.platform.run.cell import run_cell
 
         data = DataSettings(split_seed=1)
@@ -104,7 +104,7 @@ def test_the_holdout_is_not_read(tmp_path: Path, method: str) -> None:
 
 
 def destroy_holdout(split_seed: int) -> None:
-    """NaN in place of every entry of Â·Z and Â and every target of the graphs that this seed holds out."""
+    """Write NaN to all entries of Â·Z and Â and all targets of the graphs that this seed holds out."""
     store = GraphStore.open(DATA)
     held = store.split(split_seed).holdout
     node_ptr, a_ptr = np.array(store.node_ptr), np.array(store.a_ptr)
@@ -118,4 +118,4 @@ def destroy_holdout(split_seed: int) -> None:
     for array in arrays.values():
         array.flush()
     digests = [dataclasses.replace(e, sha256=file_digest(folder / e.file)) for e in store.manifest.arrays]
-    dataclasses.replace(store.manifest, arrays=digests).write(folder)  # else it would be built again
+    dataclasses.replace(store.manifest, arrays=digests).write(folder)  # otherwise it would be built again

@@ -1,4 +1,4 @@
-"""`permlab tune` on real Ray: to the end, killed and started again, and on to a sweep with the chosen settings."""
+"""`permlab tune` on real Ray: to the end, killed and started again, and then a sweep with the chosen settings."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def call(folder: Path, *words: str) -> tuple[str, str]:
 
 
 def trials(folder: Path, name: str) -> dict[str, list[Any]]:
-    """What must be the same whenever a tuning is run, by study."""
+    """What must be the same every time a tuning is run, by study."""
     document = read_json(folder / "runs" / "tunings" / name / "studies.json")
     assert document
     return {
@@ -64,12 +64,12 @@ def runs_of(folder: Path, experiment: str) -> list[Any]:
     from permlab.platform.tracking.store import connect
 
     client = connect(folder / "runs")
-    found = client.get_experiment_by_name(experiment)
-    return list(client.search_runs([found.experiment_id]))
+    experiment_id = client.get_experiment_by_name(experiment).experiment_id
+    return list(client.search_runs([experiment_id]))
 
 
 def test_one_command_tunes_and_sweeps(folder: Path) -> None:
-    """Trials are child runs; cells carry study and trial; the chosen settings are an artifact; status tells of all."""
+    """Trials are child runs; cells carry study and trial; the chosen settings are an artifact; status shows all."""
     out, _ = call(folder, "sweep", *GRID, "name=whole", "seed=[0,1]", "tune.parallel=1")
     assert out.count("2 of 2") == 4  # two methods, tuned and default
     runs = runs_of(folder, "whole")
@@ -100,7 +100,7 @@ def test_one_command_tunes_and_sweeps(folder: Path) -> None:
 
 
 def test_killed_workers_and_a_killed_driver_change_nothing(folder: Path) -> None:
-    """With one trial of a study at a time the tuning comes out, trial by trial, as the one that nobody touched."""
+    """With one trial per study at a time the tuning equals, trial by trial, one that was not disturbed."""
     command = ("tune", *GRID, "name=killed", "tune.parallel=1", "retries=100")
     for _ in range(2):
         process = start(folder, *command)

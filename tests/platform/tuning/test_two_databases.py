@@ -23,7 +23,7 @@ def test_postgresql_and_sqlite_in_one_process(postgres: str, tmp_path: Path, mon
     assert storage.get_study_name_from_id(study) == "both"
     assert len(client.search_runs([experiment])) == 1
     with own.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"  # not PermLab's engine: as it was
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"  # not PermLab's engine: unchanged
     with sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}").connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     lease.close()

@@ -1,4 +1,4 @@
-"""Collisions that are none, jumps that are none, and those that are."""
+"""Real collisions and jumps are confirmed; those that only rounding produces are not."""
 
 import numpy as np
 import pytest
@@ -46,9 +46,9 @@ def test_a_collision_of_irrational_matrices_is_reached() -> None:
 def test_an_exact_collision_is_confirmed_as_it_is() -> None:
     readout = build("sum", d=1, max_nodes=2).double()
     X, Y = torch.tensor([[[1.0], [-1.0]], [[2.0], [-2.0]]], dtype=torch.float64)
-    found = confirm.collision(readout, pair_of(readout, X, Y))
-    assert found is not None and found.moved == 0 and found.distance == pytest.approx(2**0.5)
-    assert torch.equal(found.X, X) and torch.equal(found.Y, Y)
+    confirmed = confirm.collision(readout, pair_of(readout, X, Y))
+    assert confirmed is not None and confirmed.moved == 0 and confirmed.distance == pytest.approx(2**0.5)
+    assert torch.equal(confirmed.X, X) and torch.equal(confirmed.Y, Y)
 
 
 def test_a_subclass_that_computes_something_else_is_not_judged_by_its_parent() -> None:
@@ -61,15 +61,16 @@ def test_a_subclass_that_computes_something_else_is_not_judged_by_its_parent() -
 def test_a_steep_map_does_not_jump() -> None:
     """The outputs differ by 1 where inputs are 1e-5 apart, and by less and less as the pair shrinks."""
     steep = Ordering(2, 3, key=[[1e5, 0, 1], [0, 1e5, 1]])
-    found = measure(steep, *draw(600, 3, 2, seed=0))
-    assert bool(((found.distance < 1e-5) & (found.moved > 1e-2)).any())
-    assert confirm.jump(steep, found, bound=None) is None
+    pairs = measure(steep, *draw(600, 3, 2, seed=0))
+    assert bool(((pairs.distance < 1e-5) & (pairs.moved > 1e-2)).any())
+    assert confirm.jump(steep, pairs, bound=None) is None
 
 
 @pytest.mark.parametrize("method", ["sort", "kernels", "identity"])
 def test_a_jump_stays_as_the_pair_shrinks(method: str) -> None:
     readout = build(method, d=2, max_nodes=3).double()
-    found = confirm.jump(readout, measure(readout, *draw(600, 3, 2, seed=0)), bound=None)
-    assert found is not None and found.distance < 1e-10 and found.moved > 0.1
-    assert found.moved == pytest.approx(float((readout(found.X) - readout(found.Y)).norm()))
-    assert confirm.jump(readout, measure(readout, *draw(600, 3, 2, seed=0)), bound=1e20) is None
+    pairs = measure(readout, *draw(600, 3, 2, seed=0))
+    jump = confirm.jump(readout, pairs, bound=None)
+    assert jump is not None and jump.distance < 1e-10 and jump.moved > 0.1
+    assert jump.moved == pytest.approx(float((readout(jump.X) - readout(jump.Y)).norm()))
+    assert confirm.jump(readout, pairs, bound=1e20) is None

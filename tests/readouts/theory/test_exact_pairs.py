@@ -32,3 +32,11 @@ def test_permuted_rows_do_not_collide() -> None:
     assert not collides(rational(np.eye(2)), X, X[::-1])
     assert collides(rational(np.eye(2)), X, [[X[0][0], X[1][1]], [X[1][0], X[0][1]]])
     assert colliding_pair(np.array([[1.0]]), np.array([[1.0], [2.0]]), np.array([[2.0], [1.0]])) is None
+
+
+def test_repeated_rows_count() -> None:
+    """Both have the four corners of the unit square as rows; X has one diagonal twice, Y the other."""
+    corners, rising, falling = [[0, 0], [1, 1], [0, 1], [1, 0]], [[0, 0], [1, 1]], [[0, 1], [1, 0]]
+    X, Y = (rational(np.array(corners + diagonal, dtype=float)) for diagonal in (rising, falling))
+    assert collides(rational(np.eye(2)), X, Y)
+    assert not collides(rational(np.eye(2)), X, X[::-1])

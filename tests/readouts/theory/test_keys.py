@@ -63,15 +63,15 @@ def test_keys_in_words() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: keys.gaussian(3, 2), "D is 2, less than d = 3: a key needs D ≥ d"),
+        (lambda: keys.gaussian(3, 2), "D is 2.*d = 3"),
         (lambda: keys.full_spark(0, 2), "d is 0"),
-        (lambda: keys.identity_plus([1.0, 0.0]), "a has a zero at 1"),
-        (lambda: keys.is_full_spark(torch.ones(3, 2)), "D = 2 columns, fewer than d = 3"),
-        (lambda: keys.is_full_spark([[float("nan"), 1.0]]), "NaN and inf are refused"),
-        (lambda: keys.lipschitz_bounds(keys.gaussian(9, 60)), "minors; the limit is 2,000,000"),
-        (lambda: keys.check_key([1.0, 2.0]), r"the key A has shape \[2\]"),
+        (lambda: keys.identity_plus([1.0, 0.0]), "zero at 1"),
+        (lambda: keys.is_full_spark(torch.ones(3, 2)), "D = 2 columns.*d = 3"),
+        (lambda: keys.is_full_spark([[float("nan"), 1.0]]), "not finite"),
+        (lambda: keys.lipschitz_bounds(keys.gaussian(9, 60)), "limit is 2,000,000"),
+        (lambda: keys.check_key([1.0, 2.0]), r"key A.*\[2\]"),
     ],
 )
-def test_bad_keys_are_one_line(call, message: str) -> None:
+def test_bad_keys_are_refused(call, message: str) -> None:
     with pytest.raises(ReadoutError, match=message):
         call()

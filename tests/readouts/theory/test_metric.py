@@ -45,7 +45,7 @@ def test_batches_of_pairs() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(ReadoutError, match=r"X is \[2, 3\] and Y is \[3, 3\]"):
+    with pytest.raises(ReadoutError, match=r"\[2, 3\].*\[3, 3\]"):
         quotient_distance(torch.zeros(2, 3), torch.zeros(3, 3))
-    with pytest.raises(ReadoutError, match=r"X has shape \[2, 3\]; a batch of pairs is"):
+    with pytest.raises(ReadoutError, match=r"X has shape \[2, 3\]"):
         align(torch.zeros(2, 3), torch.zeros(2, 3))

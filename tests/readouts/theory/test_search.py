@@ -9,11 +9,11 @@ from permlab.readouts.theory.search import Pair, apply, climb, explore, jacobian
 
 def test_measured_distances_are_those_of_each_pair() -> None:
     readout = build("ordering", 2, 3).double()
-    found = measure(readout, *draw(60, 3, 2, seed=0))
-    for place in (0, 17, len(found) - 1):
-        pair = found[place]
+    pairs = measure(readout, *draw(60, 3, 2, seed=0))
+    for place in (0, 17, len(pairs) - 1):
+        pair = pairs[place]
         assert pair.moved == float((readout(pair.X) - readout(pair.Y)).norm())
-        assert pair.ratio == float(found.ratio[place])
+        assert pair.ratio == float(pairs.ratio[place])
 
 
 def test_equal_pairs_are_left_out() -> None:
@@ -39,7 +39,7 @@ def test_exploring_finds_ratios_as_small_as_are_known(method: str, options: dict
     assert float(explore(readout, start, steps, False, seed=0, step_done=lambda: None).ratio.min()) <= known
 
 
-def test_the_seed_decides_where_exploring_goes() -> None:
+def test_exploring_depends_on_the_seed_alone() -> None:
     readout = build("ordering", 2, 3, key=full_spark(2, 4)).double()
     start, steps = measure(readout, *draw(120, 3, 2, seed=0)), []
     first, again, other = (explore(readout, start, 6, False, seed, lambda: steps.append(1)).X for seed in (0, 0, 1))

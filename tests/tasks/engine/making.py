@@ -1,4 +1,4 @@
-"""Tasks and data as the tests of the engine want them."""
+"""Small tasks and data for the tests of the engine."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the engine takes, and what it says no to: whatever it does not know is trained as it is defined."""
+"""What the engine accepts and what it refuses: anything it does not know is trained as it is defined."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,25 +10,15 @@ from torch.nn import functional
 
 from permlab.datasets.manifest import CacheBroken
 from permlab.datasets.store import GraphStore
+from permlab.readouts.base import Readout
 from permlab.readouts.catalogue import build
-from permlab.readouts.kernels import GaussianKernels
 from permlab.readouts.names import PAPER_METHODS
-from permlab.readouts.pooling import Sum
 from permlab.tasks.engine import door
 from permlab.tasks.engine.door import FastTask, Refusal, open_engine
 from permlab.tasks.objectives import BinaryClassification
 from permlab.tasks.task import GraphTask, Recipe
+from tests.readouts.cases import CauchyKernels, MeanInstead
 from tests.tasks.engine.making import make_data, make_task
-
-
-class DoubleSum(Sum):
-    def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
-        return 2 * super().pool(x, ptr)
-
-
-class OwnKernels(GaussianKernels):
-    def features(self, x: Tensor) -> Tensor:
-        return super().features(x).square()
 
 
 class OwnLoss(BinaryClassification):
@@ -85,20 +75,20 @@ def test_it_refuses_what_it_would_not_honour(store: GraphStore, change: str) -> 
     assert isinstance(answer, Refusal) and word in answer.reason
 
 
-@pytest.mark.parametrize("readout", [DoubleSum(5), OwnKernels(5)], ids=lambda each: type(each).__name__)
-def test_it_knows_no_subclass(store: GraphStore, readout: Sum) -> None:
+@pytest.mark.parametrize("readout", [MeanInstead(5), CauchyKernels(5)], ids=lambda readout: type(readout).__name__)
+def test_it_refuses_subclasses_of_the_readouts_it_knows(store: GraphStore, readout: Readout) -> None:
     answer = open_engine(make_task(store, readout), make_data(store))
     assert isinstance(answer, Refusal) and type(readout).__name__ in answer.reason
 
 
-def test_it_knows_no_loss_of_ones_own(store: GraphStore) -> None:
+def test_it_refuses_a_users_own_loss(store: GraphStore) -> None:
     answer = open_engine(make_task(store, objective=OwnLoss()), make_data(store))
     assert isinstance(answer, Refusal) and "OwnLoss" in answer.reason
 
 
-def test_it_knows_no_task_of_ones_own(store: GraphStore) -> None:
-    made = make_task(store)
-    answer = open_engine(OwnTask(made.model, made.objective), make_data(store))
+def test_it_refuses_a_users_own_task(store: GraphStore) -> None:
+    known = make_task(store)
+    answer = open_engine(OwnTask(known.model, known.objective), make_data(store))
     assert isinstance(answer, Refusal) and "OwnTask" in answer.reason
 
 
@@ -107,7 +97,7 @@ def test_it_refuses_a_scheduler(store: GraphStore) -> None:
     assert isinstance(answer, Refusal) and "cosine" in answer.reason
 
 
-def test_it_refuses_a_loader_of_ones_own(store: GraphStore) -> None:
+def test_it_refuses_a_users_own_loader(store: GraphStore) -> None:
     data = make_data(store)
     data.train_loader = lambda data: []
     assert isinstance(open_engine(make_task(store), data), Refusal)
@@ -117,17 +107,17 @@ def test_it_refuses_a_loader_of_ones_own(store: GraphStore) -> None:
     assert isinstance(answer, Refusal) and "train_batch was replaced" in answer.reason
 
 
-def test_graphs_beyond_the_readouts_largest_are_left_to_the_definition(store: GraphStore) -> None:
+def test_it_refuses_graphs_larger_than_the_readout_takes(store: GraphStore) -> None:
     readout = build("ordering", 5, store.manifest.max_nodes - 1)
     answer = open_engine(make_task(store, readout), make_data(store))
     assert isinstance(answer, Refusal) and "nodes" in answer.reason
 
 
-def test_damaged_data_is_told_as_by_the_store(store: GraphStore) -> None:
+def test_damaged_data_raises_the_error_of_the_store(store: GraphStore) -> None:
     broken = GraphStore(store.folder, store.manifest)
     broken.a_column = store.a_column.copy()
     broken.a_column[:] = -1
-    with pytest.raises(CacheBroken, match="rebuild it with"):
+    with pytest.raises(CacheBroken, match="permlab data build"):
         open_engine(make_task(store), make_data(broken))
 
 
@@ -139,14 +129,14 @@ def test_hooks_on_all_modules_are_honoured(store: GraphStore) -> None:
         handle.remove()
 
 
-def test_a_gradient_that_is_wrong_is_noticed(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_refuses_when_a_gradient_differs_from_autograd(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = door.by_autograd
 
-    def other(*given: Any) -> tuple[float, dict[str, Tensor]]:
-        loss, gradients = exact(*given)
+    def slightly_off(*args: Any) -> tuple[float, dict[str, Tensor]]:
+        loss, gradients = exact(*args)
         return loss, gradients | {"backbone.weights.1": 1.2 * gradients["backbone.weights.1"]}
 
-    monkeypatch.setattr(door, "by_autograd", other)
+    monkeypatch.setattr(door, "by_autograd", slightly_off)
     task = make_task(store)
     before = {name: value.clone() for name, value in task.state_dict().items()}
     answer = open_engine(task, make_data(store))
@@ -154,7 +144,7 @@ def test_a_gradient_that_is_wrong_is_noticed(store: GraphStore, monkeypatch: pyt
     assert all(torch.equal(before[name], value) for name, value in task.state_dict().items())
 
 
-def test_looking_changes_no_random_state(store: GraphStore) -> None:
+def test_opening_it_leaves_the_random_state_alone(store: GraphStore) -> None:
     task, before = make_task(store, dropout=0.2), torch.get_rng_state()
     open_engine(task, make_data(store))
     assert torch.equal(before, torch.get_rng_state())

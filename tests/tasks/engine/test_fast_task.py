@@ -32,15 +32,15 @@ def fit(task: GraphTask, data: GraphData, **options: Any) -> pl.Trainer:
 
 
 def fast(task: GraphTask, data: GraphData, **options: Any) -> FastTask:
-    made = open_engine(task, data, **options)
-    assert isinstance(made, FastTask)
-    data.train_loader = made.loader
-    return made
+    fast_task = open_engine(task, data, **options)
+    assert isinstance(fast_task, FastTask)
+    data.train_loader = fast_task.loader
+    return fast_task
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("method", PAPER_METHODS)
-def test_training_goes_as_by_autograd(store: GraphStore, method: str, optimizer: str) -> None:
+def test_training_agrees_with_autograd(store: GraphStore, method: str, optimizer: str) -> None:
     recipe = Recipe(optimizer=optimizer, learning_rate=1e-4, weight_decay=0.01)
     plain, ours = (make_task(store, method, recipe=recipe) for _ in range(2))
     start = {name: value.clone() for name, value in plain.model.state_dict().items()}
@@ -55,16 +55,16 @@ def test_training_goes_as_by_autograd(store: GraphStore, method: str, optimizer:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_the_running_loss_is_the_definitions(store: GraphStore, dropout: float) -> None:
+def test_the_running_loss_agrees_with_the_definition(store: GraphStore, dropout: float) -> None:
     recipe = Recipe(noise_seed=5, learning_rate=1e-6)
     plain, ours = (make_task(store, "sum", dropout=dropout, recipe=recipe) for _ in range(2))
     data = make_data(store, 20)
     expected = fit(plain, data).callback_metrics["train/running_loss"]
-    found = fit(fast(ours, data), data).callback_metrics["train/running_loss"]
-    assert float(found) == pytest.approx(float(expected), rel=1e-3)
+    running = fit(fast(ours, data), data).callback_metrics["train/running_loss"]
+    assert float(running) == pytest.approx(float(expected), rel=1e-3)
 
 
-def test_an_interrupted_epoch_is_taken_up_where_it_was(store: GraphStore) -> None:
+def test_an_interrupted_epoch_resumes_where_it_stopped(store: GraphStore) -> None:
     data = make_data(store, 8)
     data.train_loader = fast(make_task(store), data).loader
     whole = [batch for call in data.train_dataloader() for batch in call.batches]
@@ -98,7 +98,7 @@ def test_either_way_resumes_from_the_others_state(store: GraphStore, name: str, 
             data.train_loader = TrainLoader
             module = fast(task, data) if way == "fast" else task
             state = fit(module, data, callbacks=callbacks).optimizers[0].state_dict()
-            steps = {float(each["step"]) for each in state["state"].values() if "step" in each}
+            steps = {float(slot["step"]) for slot in state["state"].values() if "step" in slot}
             assert name == "sgd" or steps == {5.0 * (1 + len(callbacks))}
             callbacks = [Loads(state)]
             if way == "fast":
@@ -122,7 +122,7 @@ def test_parts_around_the_step_can_be_left_out(store: GraphStore, part: str) -> 
         torch.testing.assert_close(value, without.model.state_dict()[name], rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_it_does_not_run_under_a_trainer_that_would_notice(store: GraphStore) -> None:
+def test_it_refuses_a_trainer_with_mixed_precision(store: GraphStore) -> None:
     data = make_data(store, 20)
     with pytest.raises(ValueError, match="single precision"):
         fit(fast(make_task(store), data), data, precision="bf16-mixed")
@@ -130,10 +130,10 @@ def test_it_does_not_run_under_a_trainer_that_would_notice(store: GraphStore) ->
 
 def test_release_gives_the_parameters_their_own_memory(store: GraphStore) -> None:
     task = make_task(store)
-    made = fast(task, make_data(store))
+    fast_task = fast(task, make_data(store))
     parameters = list(task.parameters())
-    assert not any(each.untyped_storage().resizable() for each in parameters)  # somebody else's memory
-    before = [each.detach().clone() for each in parameters]
-    made.release()
-    assert all(each.untyped_storage().resizable() for each in parameters)
+    assert not any(parameter.untyped_storage().resizable() for parameter in parameters)  # the engine's memory
+    before = [parameter.detach().clone() for parameter in parameters]
+    fast_task.release()
+    assert all(parameter.untyped_storage().resizable() for parameter in parameters)
     assert all(torch.equal(left, right) for left, right in zip(before, parameters, strict=True))

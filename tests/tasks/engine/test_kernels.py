@@ -1,4 +1,4 @@
-"""The compiled kernels of the operators: bit for bit what the plain definitions give."""
+"""The compiled kernels of the operators agree bit for bit with the plain definitions."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ from permlab.readouts import segment_sort as operators
 from permlab.tasks.engine.kernels import register
 from permlab.tasks.engine.network import GIANT
 
-register()
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_kernels() -> None:
+    register()
 
 
 def batch(sizes: list[int], k: int, dtype: torch.dtype, ties: bool, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,7 +30,7 @@ def batch(sizes: list[int], k: int, dtype: torch.dtype, ties: bool, seed: int = 
     k=st.sampled_from([1, 2, 8, 11]),
     seed=st.integers(0, 99),
 )
-def test_equal_to_the_last_bit(ties: bool, dtype: torch.dtype, sizes: list[int], k: int, seed: int) -> None:
+def test_they_agree_to_the_last_bit(ties: bool, dtype: torch.dtype, sizes: list[int], k: int, seed: int) -> None:
     x, ptr = batch(sizes, k, dtype, ties, seed)
     values, rows = operators.segment_sort(x, ptr)
     expected, expected_rows = operators.plain_segment_sort(x, ptr)
@@ -39,7 +42,7 @@ def test_equal_to_the_last_bit(ties: bool, dtype: torch.dtype, sizes: list[int],
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("k", [1, 3, 11])
-def test_a_giant_among_small_ones(k: int, dtype: torch.dtype) -> None:
+def test_a_giant_graph_among_small_ones(k: int, dtype: torch.dtype) -> None:
     x, ptr = batch([3, GIANT + 50, 7], k, dtype, ties=True)
     for mine, plain in zip(operators.segment_sort(x, ptr), operators.plain_segment_sort(x, ptr), strict=True):
         assert torch.equal(mine, plain)
@@ -54,7 +57,7 @@ def test_torch_finds_nothing_wrong_with_them(dtype: torch.dtype) -> None:
     torch.library.opcheck(operators.lexicographic_order, (x.detach(), ptr))
 
 
-def test_what_is_not_contiguous() -> None:
+def test_input_that_is_not_contiguous() -> None:
     x, ptr = batch([4, 6], 6, torch.float32, ties=False)
     for strided in (x[:, ::2], x.T.contiguous().T):
         for mine, plain in zip(
@@ -63,7 +66,7 @@ def test_what_is_not_contiguous() -> None:
             assert torch.equal(mine, plain)
 
 
-def test_bounds_that_do_not_fit_are_refused_before_they_are_followed() -> None:
+def test_bounds_out_of_range_are_refused() -> None:
     x = torch.randn(10, 9)
     for ptr in ([0, 100, 10], [0, 9], [1, 10]):
         for operator in (operators.segment_sort, operators.lexicographic_order):

@@ -1,6 +1,5 @@
 """A step of the engine against autograd on the definition, in double precision."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tests.tasks.engine.making import make_data, make_task
 def assert_same_step(
     task: GraphTask, data: GraphData, graphs: Any = None, copies: Any = None, without: tuple[str, ...] = ()
 ) -> float:
-    """Loss and every gradient, by the engine and by autograd; gives the loss."""
+    """Loss and every gradient agree between the engine and autograd; returns the loss."""
     if graphs is None:
         _, graphs, copies = next(data.train_plan())
     graphs, copies = np.asarray(graphs), np.zeros_like(graphs) if copies is None else copies
@@ -84,7 +83,7 @@ def test_permuted_copies(store: GraphStore, fresh: bool) -> None:
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
-def test_the_order_of_nodes_matters_to_those_that_say_so(store: GraphStore, method: str) -> None:
+def test_the_order_of_nodes_matters_only_where_the_readout_says_so(store: GraphStore, method: str) -> None:
     task, data = make_task(store, method), make_data(store, permutations=1)
     stepper, graphs = Stepper(task, data), np.arange(50)
     plain, permuted = (stepper.loss_and_gradients(graphs, np.full(50, copy)) for copy in (0, 1))
@@ -93,7 +92,7 @@ def test_the_order_of_nodes_matters_to_those_that_say_so(store: GraphStore, meth
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
-def test_alone_or_in_a_batch(store: GraphStore, method: str) -> None:
+def test_the_loss_of_a_batch_is_the_mean_over_its_graphs(store: GraphStore, method: str) -> None:
     task, data = make_task(store, method), make_data(store)
     stepper, graphs = Stepper(task, data), np.arange(12)
     alone = [stepper.loss_and_gradients(graphs[i : i + 1], np.zeros(1, dtype=np.int64)) for i in graphs]
@@ -102,16 +101,15 @@ def test_alone_or_in_a_batch(store: GraphStore, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
-def test_one_node_and_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """Graphs of one node alone; then one of them made empty."""
-    monkeypatch.setenv("PERMLAB_CACHE", str(tmp_path))
+def test_graphs_of_one_node_and_of_none(method: str) -> None:
+    """A graph of one node; then its node is given to the graph before it, so that it is empty."""
     name = "synthetic,graphs=30,min_nodes=1,max_nodes=4,task=classification"
     build(name)
     store = GraphStore.open(name)
     sizes = np.diff(store.node_ptr)
     graph = 1 + int(np.flatnonzero((sizes[1:-1] == 1) & (sizes[:-2] < 4))[0])
     assert_same_step(make_task(store, method), make_data(store), np.array([graph]))
-    node = int(store.node_ptr[graph])  # goes to the graph before it
+    node = int(store.node_ptr[graph])
     store.node_ptr = store.node_ptr.copy()
     store.node_ptr[graph] = node + 1
     store.a_column = store.a_column.copy()
