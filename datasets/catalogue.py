@@ -66,3 +66,7 @@ def choices() -> str:
 
 class DatasetNameError(DataUsageError):
     """No data set has that name."""
+
+
+def register_factory(head, call, digest):
+    raise NotImplementedError

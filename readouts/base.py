@@ -4,7 +4,7 @@ A readout maps the node embeddings X [n, d] of each graph in a batch to one vect
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -12,7 +12,9 @@ from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.checks import check_finite, check_ptr, check_shape, ptr_from_index
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.segments import flat_padded
+from permlab.readouts.segments import flat_padded, segment_ids
+
+FACTS = ("permutation_invariant", "injective", "lipschitz", "bi_lipschitz")
 
 
 class Readout(Aggregation):
@@ -129,3 +131,26 @@ def gives_rows(readout: torch.nn.Module) -> bool:
     if not isinstance(readout, RowReadout):
         return False
     return type(readout).pool is RowReadout.pool and type(readout).forward is RowReadout.forward
+
+
+def pooled(readout: Aggregation, x: Tensor, ptr: Tensor, graph: Tensor | None = None) -> Tensor:
+    """φ of every graph by anybody's aggregation: x [n, d], ptr [B+1] → [B, m]. `graph` [n], if it is at hand, is the
+    graph of every row: PyG's aggregations take it instead of ptr.
+    """
+    image: Tensor
+    if isinstance(readout, Readout):
+        image = readout(x, ptr=ptr)
+    else:
+        image = readout(x, segment_ids(ptr, x.size(0)) if graph is None else graph, dim_size=ptr.numel() - 1)
+    return image
+
+
+def sizes_of(readout: Aggregation) -> tuple[int, int]:
+    """d and m of a readout that `catalogue.build` made."""
+    made: Any = readout
+    return int(made.in_channels), int(made.out_channels)
+
+
+def stated_facts(readout: Aggregation | type[Aggregation]) -> dict[str, Any]:
+    """The facts that the readout's class states; those of other people's aggregations are not known."""
+    return {name: getattr(readout, name) for name in FACTS if hasattr(readout, name)}

@@ -1,16 +1,20 @@
-"""Every readout by name, and how it is built for embeddings of d columns and graphs of at most N nodes.
+"""Every readout by name, and how a readout is built for embeddings of d columns and graphs of at most N nodes.
 
-build("ordering", d=10, max_nodes=29) build("kernels", d=10, max_nodes=29, kernels=200)
+build("ordering", d=10, max_nodes=29)
+build("kernels", d=10, max_nodes=29, kernels=200)
+build(MyAggregation, d=10, max_nodes=29)
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from inspect import signature
+from copy import deepcopy
 from typing import Any
 
+import torch
+from torch_geometric.nn.aggr import Aggregation
+
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
-from permlab.readouts.base import Readout
+from permlab.readouts.base import Readout, pooled
 from permlab.readouts.checks import check_size
+from permlab.readouts.construct import construct, said
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
 from permlab.readouts.names import check_name
@@ -18,69 +22,81 @@ from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.set2set import Set2Set
 from permlab.readouts.sorting import Ordering, ReducedOrdering
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A readout class, and which of d, N and the seed its constructor takes."""
-
-    readout: type[Readout]
-    arguments: Callable[[int, int, int], dict[str, Any]]
-
-
-def _free(d: int, N: int, seed: int) -> dict[str, Any]:
-    return {"in_channels": d}
-
-
-def _seeded(d: int, N: int, seed: int) -> dict[str, Any]:
-    return {"in_channels": d, "seed": seed}
-
-
-def _bounded(d: int, N: int, seed: int) -> dict[str, Any]:
-    return {"in_channels": d, "max_nodes": N}
-
-
-def _bounded_seeded(d: int, N: int, seed: int) -> dict[str, Any]:
-    return {"in_channels": d, "max_nodes": N, "seed": seed}
-
-
-def _degree(d: int, N: int, seed: int) -> dict[str, Any]:
-    return {"in_channels": d, "degree": N}
-
-
-CATALOGUE: dict[str, Entry] = {
-    "ordering": Entry(Ordering, _bounded),
-    "kernels": Entry(GaussianKernels, _seeded),
-    "identity": Entry(Identity, _bounded),
-    "augment": Entry(Identity, _bounded),
-    "sum": Entry(Sum, _free),
-    "sort": Entry(SortPooling, _bounded),
-    "set2set": Entry(Set2Set, _seeded),
-    "reduced": Entry(ReducedOrdering, _bounded_seeded),
-    "alpha0": Entry(Alpha0, _bounded),
-    "alpha1": Entry(Alpha1, _bounded),
-    "alpha2": Entry(Alpha2, _bounded),
-    "zeta0": Entry(Zeta0, _bounded),
-    "zeta1": Entry(Zeta1, _bounded),
-    "power_sums": Entry(PowerSums, _degree),
-    "polynomial": Entry(PolynomialKernels, _degree),
-    "fourier": Entry(FourierKernels, _seeded),
+CATALOGUE: dict[str, type[Readout]] = {
+    "ordering": Ordering,
+    "kernels": GaussianKernels,
+    "identity": Identity,
+    "augment": Identity,
+    "sum": Sum,
+    "sort": SortPooling,
+    "set2set": Set2Set,
+    "reduced": ReducedOrdering,
+    "alpha0": Alpha0,
+    "alpha1": Alpha1,
+    "alpha2": Alpha2,
+    "zeta0": Zeta0,
+    "zeta1": Zeta1,
+    "power_sums": PowerSums,
+    "polynomial": PolynomialKernels,
+    "fourier": FourierKernels,
 }
+ReadoutLike = str | type[Aggregation] | Aggregation
 
 
-def entry(method: str) -> Entry:
-    return CATALOGUE[check_name(method)]
-
-
-def build(method: str, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Readout:
-    """The readout `method` for x [n, d] and graphs of at most `max_nodes` nodes; options go to its constructor."""
-    chosen = entry(method)
+def build(readout: ReadoutLike, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Aggregation:
+    """The readout for x [n, d] and graphs of at most `max_nodes` nodes: a built-in name, a class, or a copy of an
+    object. Options go to the constructor, which gets d, `max_nodes` and the seed by the names of its arguments.
+    """
+    name = readout if isinstance(readout, str) else getattr(readout, "__name__", type(readout).__name__)
+    made_by = CATALOGUE[check_name(readout)] if isinstance(readout, str) else readout
     check_size("d", d, most=10_000)
     check_size("max_nodes", max_nodes)
     check_size("seed", seed, least=0)
-    fixed = chosen.arguments(d, max_nodes, seed)
-    takes = [name for name in signature(chosen.readout).parameters if name not in fixed]
-    wrong = [name for name in options if name not in takes]
-    if wrong:
-        choices = f"choose from {', '.join(takes)}" if takes else "it takes none"
-        raise ReadoutError(f"{method} has no option {wrong[0]!r}: {choices}")
-    return chosen.readout(**fixed, **options)
+    if isinstance(made_by, type):
+        sizes = {"in_channels": d, "max_nodes": max_nodes, "max_num_elements": max_nodes, "seed": seed}
+        as_wide = {"channels": d, "out_channels": d}
+        made = construct(name, made_by, options, ReadoutError, fixed=sizes, if_needed=as_wide)
+    elif options:
+        raise ReadoutError(f"{name} is an object that is built already; it takes no option {min(options)!r}")
+    else:
+        made = deepcopy(made_by)
+    if not isinstance(made, Aggregation):
+        kind = "a class" if isinstance(made_by, type) else "an object"
+        raise ReadoutError(f"{name} is {kind} of {type(made).__name__}, not of torch_geometric.nn.aggr.Aggregation")
+    if not isinstance(readout, str):
+        _complete(name, made, d, max_nodes)
+    return made
+
+
+def _complete(name: str, made: Aggregation, d: int, max_nodes: int) -> None:
+    """Find out m, and note d and m on the readout where its class does not."""
+    m = _width(name, made, d, max_nodes)
+    if isinstance(made, Readout) and getattr(made, "out_channels", m) != m:
+        raise ReadoutError(f"{name} has out_channels = {made.out_channels}, but gives {m} numbers per graph")
+    made.out_channels = m
+    if not hasattr(made, "in_channels"):
+        made.in_channels = d
+
+
+def _width(name: str, made: Aggregation, d: int, max_nodes: int) -> int:
+    """m, by pooling two small graphs: x [n, d] → [2, m]. What the map does wrong is one clear line here."""
+    sizes = torch.tensor([min(2, max_nodes), min(3, max_nodes)])
+    ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    training = made.training
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        x = torch.randn(int(ptr[-1]), d)
+        try:
+            image = pooled(made.eval(), x, ptr)
+        except Exception as error:
+            raise ReadoutError(
+                f"{name} fails on two graphs of {sizes[0]} and {sizes[1]} nodes, x [{len(x)}, {d}]: {said(error)}"
+            ) from error
+        finally:
+            made.train(training)
+    shape = list(image.shape) if isinstance(image, torch.Tensor) else type(image).__name__
+    if not isinstance(image, torch.Tensor) or image.dim() != 2 or len(image) != 2 or not image.size(1):
+        raise ReadoutError(f"{name} gives {shape} for two graphs; a readout gives one row per graph, [2, m]")
+    if not image.is_floating_point() or not torch.isfinite(image).all():
+        raise ReadoutError(f"{name} gives {image.dtype} values that are not all finite for finite x")
+    return image.size(1)

@@ -111,9 +111,9 @@ class FourierKernels(_KernelSum):
 
 
 class PolynomialKernels(_KernelSum):
-    """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ degree: [n, d] → R^m, m = C(degree + d, d) − 1.
+    """φ(X)_y = Σ_k x_{k,1}^{y_1} ⋯ x_{k,d}^{y_d} over 1 ≤ |y| ≤ N: [n, d] → R^m, m = C(N + d, d) − 1.
 
-    With N = degree these are the power sums of N vectors: injective for n ≤ N, and larger graphs are refused. Not
+    N is `max_nodes`: the power sums of N vectors are injective for n ≤ N, and larger graphs are refused. Not
     Lipschitz: it grows like ‖X‖^N, and the lower bound is 0.
     """
 
@@ -123,21 +123,22 @@ class PolynomialKernels(_KernelSum):
     dimension = "C(N+d, d) − 1"
     cost = "n·d·m"
     reference = "section 2.1"
+    max_nodes: int
     exponents: Tensor
 
-    def __init__(self, in_channels: int, degree: int, mean: bool = False) -> None:
+    def __init__(self, in_channels: int, max_nodes: int, mean: bool = False) -> None:
         check_size("in_channels", in_channels)
-        check_size("degree", degree)
-        exponents = monomials(in_channels, degree)
+        check_size("max_nodes", max_nodes)
+        exponents = monomials(in_channels, max_nodes)
         super().__init__(in_channels, len(exponents), mean)
-        self.degree = self.max_nodes = degree
+        self.max_nodes = max_nodes
         self.register_buffer("exponents", torch.tensor(exponents))
 
     def features(self, x: Tensor) -> Tensor:
         powers = [torch.ones_like(x)]
-        for _ in range(self.degree):
+        for _ in range(self.max_nodes):
             powers.append(powers[-1] * x)
-        table = torch.stack(powers)  # [degree + 1, n, d]
+        table = torch.stack(powers)  # [N + 1, n, d]
         value = torch.ones_like(x[:, :1])
         for column in range(self.in_channels):
             value = value * table[self.exponents[:, column], :, column].T
@@ -152,7 +153,7 @@ class PowerSums(PolynomialKernels):
     cost = "n·N"
     reference = "(1.4)"
 
-    def __init__(self, in_channels: int, degree: int, mean: bool = False) -> None:
+    def __init__(self, in_channels: int, max_nodes: int, mean: bool = False) -> None:
         if in_channels != 1:
             raise ReadoutError(f"d is {in_channels}; power_sums takes d = 1: use polynomial for other d")
-        super().__init__(in_channels, degree, mean)
+        super().__init__(in_channels, max_nodes, mean)

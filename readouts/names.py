@@ -1,5 +1,6 @@
 """The table of readouts: what is to be known of each before torch is imported."""
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -38,6 +39,19 @@ METHODS = {
 }
 NAMES = tuple(METHODS)
 PAPER_METHODS = tuple(name for name, method in METHODS.items() if method.in_paper)
+
+_OTHER = Method()  # of a readout that is not built in, nothing is known before it is built
+
+
+def facts_of(method: str) -> Method:
+    """What is known of a readout by its name, which may carry options: `kernels,kernels=400`."""
+    return METHODS.get(method.partition(",")[0], _OTHER)
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """The paper's readouts in the paper's order, then the other built-in ones, then the rest by name; each once."""
+    places = {name: place for place, name in enumerate(NAMES)}
+    return sorted(set(methods), key=lambda method: (places.get(method.partition(",")[0], len(NAMES)), method))
 
 
 def check_name(method: str) -> str:

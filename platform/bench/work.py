@@ -1,6 +1,6 @@
-"""The work of a training step as the model's formulas say it: FLOPs and bytes, counted from shapes.
+"""The work of a training step by the model's formulas: FLOPs and bytes, counted from shapes.
 
-An implementation may do with less: what is summed first, or kept in a cache, need not be multiplied or moved.
+An implementation may need less: summing first saves products, a cache saves traffic.
 """
 
 from itertools import pairwise
@@ -10,7 +10,7 @@ from torch import nn
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.settings.run import RunSettings
-from permlab.readouts.names import METHODS
+from permlab.readouts.names import facts_of
 
 
 def work_of(
@@ -27,14 +27,14 @@ def work_of(
 
 
 def dense_flops(settings: RunSettings, manifest: Manifest, graphs: float, nodes: float, kernels: int) -> float:
-    """Products of matrices, forward and backward, padding left out. Â·Z is given, so the first layer needs no
+    """Matrix products, forward and backward, without padding. Â·Z is precomputed, so the first layer needs no
     gradient of its input; sorting, activations and the optimiser are not counted.
     """
     gcn, *rest = _gcn_widths(settings, manifest)
     total = 2 * 2 * nodes * gcn[0] * gcn[1] + sum(3 * 2 * nodes * a * b for a, b in rest)
     d, method = settings.d, settings.method
     if method == "kernels":
-        total += 2 * 2 * nodes * d * kernels  # the kernel vectors are fixed: no gradient of theirs
+        total += 2 * 2 * nodes * d * kernels  # the kernel vectors are fixed and need no gradient
     if method == "set2set":
         total += 3 * 3 * 2 * graphs * (2 * d + d) * 4 * d  # three steps of an LSTM, 2d → d
         total += 3 * 3 * 2 * 2 * nodes * d  # three times X q and Xᵀ a
@@ -51,9 +51,9 @@ def sparse_flops(settings: RunSettings, entries: float) -> float:
 def step_bytes(
     settings: RunSettings, manifest: Manifest, graphs: float, nodes: float, kernels: int, parameters: int
 ) -> float:
-    """Traffic if nothing stayed in a cache between two uses: of every weight 10 floats (read forward and backward,
-    gradient written, Adam reads 4 and writes 3), of every activation 5 (written, read; its gradient written, read;
-    read again backward), of every feature 2.
+    """Traffic if nothing stays in a cache between two uses: 10 floats per weight (read forward and backward,
+    gradient written, Adam reads 4 and writes 3), 5 per activation (written, read; its gradient written, read;
+    read again backward), 2 per feature.
     """
     first, *rest = _gcn_widths(settings, manifest)
     activations = nodes * (first[1] + sum(b for _, b in rest))
@@ -70,6 +70,6 @@ def _head(settings: RunSettings, graphs: float, nodes: float, kernels: int) -> l
     """(rows, in, out) of the head's products."""
     d, hidden, method = settings.d, settings.model.head_hidden, settings.method
     first: Any = {"ordering": (nodes, d + 1), "kernels": (graphs, kernels), "set2set": (graphs, 2 * d)}
-    rows, width = first.get(method, (nodes if METHODS[method].rows else graphs, d))
+    rows, width = first.get(method, (nodes if facts_of(method).rows else graphs, d))
     inner = [(graphs, hidden, hidden)] * (settings.model.head_layers - 1)
     return [(rows, width, hidden), *inner, (graphs, hidden, 1)]

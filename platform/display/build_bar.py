@@ -1,4 +1,4 @@
-"""Build a data set while a person watches."""
+"""Build data sets and show progress bars."""
 
 from permlab.datasets.cache import build, folder_of, missing
 from permlab.datasets.catalogue import parse_name
@@ -16,7 +16,7 @@ def build_with_bar(text: str, force: bool = False) -> Manifest:
 
 
 def build_if_missing(text: str) -> None:
-    """Build it if it is missing or damaged, or if its source is quick to look at and has changed."""
+    """Build it if it is missing or damaged, or if its source is quick to check and has changed."""
     name = parse_name(text)
     with progress_bar(f"checking {name.text}", "bytes") as progress:
         reason = missing(text, progress)

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from permlab.platform.files.secrets import mask, masked
 
-WIDE = 1000  # columns in a pipe or a file, where nothing is cut to a screen
+WIDE = 1000  # columns in a pipe or a file, which have no screen to fit
 # In a notebook without ipywidgets, Lightning and Ray ask for it when they are imported; bars are off there.
 warnings.filterwarnings("ignore", message="IProgress not found")
 logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
@@ -32,7 +32,7 @@ _printed = ContextVar("notes are printed", default=True)
 
 
 class PlainConsole(Console):
-    """Prints text as it is, but for passwords: `:x:` stays `:x:`, and a pipe gets the whole table."""
+    """Prints text unchanged, except for passwords: `:x:` stays `:x:`, and a pipe gets the whole table."""
 
     def __init__(self, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=True, highlight=False, emoji=False)
@@ -45,13 +45,13 @@ class PlainConsole(Console):
         return self.is_terminal or (self.is_jupyter and find_spec("ipywidgets") is not None)
 
     def _write_buffer(self) -> None:
-        """In a notebook, what only moves or hides the cursor would become an empty output."""
+        """Drop output that only moves or hides the cursor: a notebook would show it as an empty cell output."""
         if self.is_jupyter and all(segment.control or not segment.text for segment in self._buffer):
             self._buffer.clear()
         else:
             super()._write_buffer()
 
-    def render_str(self, text: str, **options: Any) -> Text:  # every string that is printed, in tables too
+    def render_str(self, text: str, **options: Any) -> Text:  # called for every printed string, in tables too
         return super().render_str(mask(text), **options)
 
 
@@ -60,7 +60,7 @@ err = PlainConsole(stderr=True)
 
 
 def note(message: str) -> None:
-    """One line that a person at the command line sees; from Python it is a record of the logger `permlab`."""
+    """Print one line to stderr; for a Python caller, log it to the logger `permlab` instead."""
     if _printed.get():
         err.print(message, markup=False)
     else:
@@ -69,7 +69,7 @@ def note(message: str) -> None:
 
 @contextmanager
 def notes_logged() -> Iterator[None]:
-    """Inside, nothing is printed but progress bars."""
+    """Inside the block notes are logged, and only progress bars are printed."""
     token = _printed.set(False)
     try:
         yield
@@ -84,7 +84,7 @@ def print_json(document: Any) -> None:
 
 @contextmanager
 def progress_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on stderr that lives while its block does; yields `report(done, total)`.
+    """A bar on stderr while the block runs; yields `report(done, total)`.
 
     Without a terminal it stays silent: a log wants events, not bars.
     """

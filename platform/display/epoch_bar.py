@@ -1,4 +1,4 @@
-"""A bar over the epochs of one run, with the loss and the last metric that was measured on the holdout."""
+"""A bar over the epochs of one run, with the loss and the latest metric on the holdout, or else on validation."""
 
 import time
 from typing import Any
@@ -14,14 +14,14 @@ REFRESH = 0.1  # seconds; a step may take less than drawing does
 
 
 class EpochBar(pl.Callback):
-    """On a terminal a live bar; in a log one line whenever something was measured, a minute apart at least."""
+    """A live bar on a terminal; in a log, one line per evaluation, at most one a minute."""
 
-    engine_safe = True  # it does not mind how many steps a call takes
+    engine_safe = True  # it works for any number of steps per call
 
     def __init__(self, name: str, epochs: int) -> None:
         self.name, self.epochs = name, epochs
         self.measured = ""
-        self.last_drawn = self.last_said = 0.0
+        self.last_drawn = self.last_noted = 0.0
         self.progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=16),
@@ -53,8 +53,8 @@ class EpochBar(pl.Callback):
         split = "holdout" if "holdout" in task.measured else "validation"
         metric = task.objective.headline
         self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
-        if not err.shows_bars and time.monotonic() - self.last_said > 60:
-            self.last_said = time.monotonic()
+        if not err.shows_bars and time.monotonic() - self.last_noted > 60:
+            self.last_noted = time.monotonic()
             note(f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

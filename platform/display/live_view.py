@@ -12,7 +12,7 @@ MINUTE = 60.0
 
 
 class Standing(Protocol):
-    """How many are done, running, failed, and what happened since the last look."""
+    """How many are done, running and failed, and what happened since the last update."""
 
     finished: int
     running: int
@@ -21,11 +21,11 @@ class Standing(Protocol):
 
 
 class SweepView:
-    """Cells done, running, failed, and how long it may take."""
+    """Shows how many cells are done, running and failed, and the time left."""
 
     def __init__(self, name: str, total: int, unit: str = "cells") -> None:
         self.name, self.total, self.unit = name, total, unit
-        self.started = self.said = time.monotonic()
+        self.started = self.last_noted = time.monotonic()
         self.bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=24),
@@ -45,7 +45,7 @@ class SweepView:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bar.refresh()  # Rich does not draw the end in a notebook
+        self.bar.refresh()  # in a notebook Rich does not draw the final state
         self.bar.stop()
 
     def at_this_pace(self, done: int) -> float | None:
@@ -62,10 +62,10 @@ class SweepView:
         for event in events:
             if "failed" in event or not err.shows_bars:
                 note(f"{self.name}: {event}; {progress.finished} of {self.total} {standing}")
-                self.said = time.monotonic()
-        if not err.shows_bars and time.monotonic() - self.said > MINUTE:
+                self.last_noted = time.monotonic()
+        if not err.shows_bars and time.monotonic() - self.last_noted > MINUTE:
             note(f"{self.name}: {progress.finished} of {self.total} {standing}")
-            self.said = time.monotonic()
+            self.last_noted = time.monotonic()
 
 
 def clock(seconds: float) -> str:

@@ -40,9 +40,9 @@ def draw(path: str, samples: int, seed: int) -> None:
     figure, axes = plt.subplots(figsize=(10, 4.6), dpi=150, layout="constrained")
     axes.axhspan(-7, -3, color="#d9480f", alpha=0.08, lw=0)
     axes.axhspan(3, 7, color="#d9480f", alpha=0.08, lw=0)
-    note: dict[str, Any] = {"va": "center", "color": "#a03000", "fontsize": 9}
-    axes.text(0.5, 5, "jumps: nearly one input, different vectors", **note)
-    axes.text(len(METHODS) + 0.5, -5, "loses: different inputs, one vector", ha="right", **note)
+    text_style: dict[str, Any] = {"va": "center", "color": "#a03000", "fontsize": 9}
+    axes.text(0.5, 5, "jumps: nearly one input, different vectors", **text_style)
+    axes.text(len(METHODS) + 0.5, -5, "loses: different inputs, one vector", ha="right", **text_style)
     violins: Any = axes.violinplot(logs, widths=0.85, showextrema=True, bw_method=0.08)
     for body in violins["bodies"]:
         body.set(facecolor="#1c7ed6", alpha=0.75)

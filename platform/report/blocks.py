@@ -96,3 +96,8 @@ class Section:
     @property
     def tables(self) -> list[Table]:
         return [block for block in self.blocks if isinstance(block, Table)]
+
+
+def methods_in(figures: list[Figure]) -> set[str]:
+    """The methods that the figures show."""
+    return {series.method for figure in figures for panel in figure.panels for series in panel.series}

@@ -89,7 +89,8 @@
     const shown = panel.series.filter((series) => !hidden.has(series.method));
     const methods = [...new Set(shown.map((series) => series.method))];
     const top = 8 + 9 * panel.groups.length;
-    const box = { left: 66, right: width - 14, top: 2, bottom: top + 24 * methods.length };
+    const longest = Math.max(8, ...methods.map((method) => method.length));
+    const box = { left: Math.min(6.4 * longest + 14, 0.45 * width), right: width - 14, top: 2, bottom: top + 24 * methods.length };
     const height = box.bottom + 36;
     const x = scale(panel.x_range, box.left, box.right, panel.x_log);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);

@@ -7,10 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.display.palette import style_of
-from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table
+from permlab.platform.display.palette import styles_of
+from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table, methods_in
 from permlab.platform.report.ranges import ranges
-from permlab.readouts.names import NAMES
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -18,7 +17,6 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 def to_page(title: str, subtitle: str, sections: list[Section]) -> str:
     figures = [figure for section in sections for figure in section.figures]
-    methods = sorted({s.method for f in figures for panel in f.panels for s in panel.series}, key=NAMES.index)
     links = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
     return f"""<!doctype html>
 <html lang="en">
@@ -39,7 +37,7 @@ def to_page(title: str, subtitle: str, sections: list[Section]) -> str:
 {"".join(_section(section) for section in sections)}
 </main>
 <div id="tip" role="status" hidden></div>
-<script type="application/json" id="data">{_data(figures, methods)}</script>
+<script type="application/json" id="data">{_data(figures)}</script>
 <script>
 {(HERE / "page.js").read_text()}</script>
 </body>
@@ -98,10 +96,10 @@ def _entry(entry: Entry | str, first: bool) -> str:
     return f"<{tag}>{text}{note}</{tag[:2]}>"
 
 
-def _data(figures: list[Figure], methods: list[str]) -> str:
+def _data(figures: list[Figure]) -> str:
     """Figures and the methods' styles, numbers to five digits; safe inside a script element."""
     document = {
-        "styles": {method: asdict(style_of(method)) for method in methods},
+        "styles": {method: asdict(style) for method, style in styles_of(methods_in(figures)).items()},
         "figures": [
             {
                 "name": figure.name,

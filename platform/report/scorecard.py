@@ -6,7 +6,7 @@ from permlab.platform.report.recipe import differences
 from permlab.platform.report.results import Kind, paper_numbers
 from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
-from permlab.readouts.names import METHODS, PAPER_METHODS
+from permlab.readouts.names import PAPER_METHODS, facts_of
 from permlab.tasks.metrics import metric_label
 
 SOURCE = (
@@ -43,7 +43,7 @@ def scorecard_section(findings: Findings) -> Section:
 def repeated(kind: Kind) -> bool:
     """Whether it is the permuted holdout of an invariant method: the same number as its holdout."""
     _, _, method, split, _ = kind
-    return split == "holdout_perm" and METHODS[method].invariant
+    return split == "holdout_perm" and facts_of(method).invariant
 
 
 def compared(findings: Findings, dataset: str) -> list[Number]:

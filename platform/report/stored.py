@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from permlab.readouts.names import NAMES
+from permlab.readouts.names import in_order
 from permlab.tasks.metrics import HEADLINES, METRICS
 
 SPLITS = {
@@ -89,7 +89,7 @@ class StoredSweep:
     @property
     def methods(self) -> list[str]:
         """In the paper's order, then the other methods."""
-        return sorted(self.cells["method"].unique(), key=NAMES.index)
+        return in_order(self.cells["method"])
 
     def widths(self, dataset: str) -> list[int]:
         return [int(d) for d in sorted(self.cells.loc[self.cells["dataset"] == dataset, "d"].unique())]

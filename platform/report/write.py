@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from permlab.platform.display.palette import styles_of
+from permlab.platform.report.blocks import methods_in
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
 from permlab.platform.report.markdown import to_markdown
@@ -28,10 +30,10 @@ def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int 
     numbers.to_parquet(folder / "tables.parquet", index=False)
     tests_frame(findings).to_csv(folder / "tests.csv", index=False)
     figures = [figure for section in sections for figure in section.figures]
-    pictures = folder / "figures"
+    pictures, styles = folder / "figures", styles_of(methods_in(figures))
     pictures.mkdir(exist_ok=True)
     for old in (*pictures.glob("*.png"), *pictures.glob("*.svg")):
         old.unlink()  # of an earlier report
     for i, figure in enumerate(figures):
-        draw(figure, pictures)
+        draw(figure, pictures, styles)
         progress(i + 1, len(figures))

@@ -1,14 +1,18 @@
-"""Kinds of settings, each checked in one place: names that become folders, folders, data sets."""
+"""Kinds of settings, each checked in one place: names that become folders, folders, data sets, plug-ins."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from permlab.datasets.catalogue import parse_name
+from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataUsageError
 from permlab.platform.errors import SettingError
+from permlab.platform.plugins.names import WAYS, codes_among, entry_names, is_code, parse, plugs_in
 from permlab.platform.settings.folders import usable_folder
+from permlab.readouts.names import NAMES
 
 LONGEST = 100  # characters of a name; file systems take 255, and names get endings
 
@@ -32,6 +36,55 @@ def _canonical(dataset: str) -> str:
         raise SettingError(str(error)) from None
 
 
+def data_codes(names: Iterable[str]) -> list[str]:
+    """The heads, each once, of data sets that are made by a user's code."""
+    return [head for head in codes_among(names) if head.partition(":")[0] not in SOURCES]
+
+
+BUILT_IN = {
+    "readouts": NAMES,
+    "backbones": ("gcn", "gin", "sage", "gat", "pna", "gine", "mlp"),
+    "objectives": ("auto", "binary", "multiclass", "multilabel", "regression"),
+    "losses": ("auto", "bce", "cross_entropy", "mse", "l1", "huber"),
+}
+
+
+def _plug(text: str, group: str, one: str) -> str:
+    """A built-in name, or one that may be a plug-in; its options in one order."""
+    named, known = parse(text), BUILT_IN[group]
+    if named.head not in known and not plugs_in(named.head, group):
+        near = get_close_matches(named.head, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        choices = ", ".join([*known, *entry_names(group)])
+        raise SettingError(f"unknown {one} {named.head!r}: {hint}choose from {choices}, or {WAYS}")
+    return named.text
+
+
+def method_name(text: str) -> str:
+    """The name of a readout, in the one way to write it."""
+    return _plug(text, "readouts", "readout")
+
+
+def _class_name(text: str) -> str:
+    """The name of a TorchMetrics class, or code by path."""
+    head = parse(text).head
+    if not (head.isidentifier() or plugs_in(head, "metrics")):
+        raise SettingError(f"{text!r} is neither a class of TorchMetrics, such as MatthewsCorrCoef, nor {WAYS}")
+    return text
+
+
+def _by_path(text: str) -> str:
+    if not is_code(parse(text).head):
+        raise SettingError(f"{text!r} is not a callback by path, such as file.py:MyCallback")
+    return text
+
+
+MethodName = Annotated[str, AfterValidator(method_name)]
+BackboneName = Annotated[str, AfterValidator(lambda text: _plug(text, "backbones", "backbone"))]
+ObjectiveName = Annotated[str, AfterValidator(lambda text: _plug(text, "objectives", "objective"))]
+LossName = Annotated[str, AfterValidator(lambda text: _plug(text, "losses", "loss"))]
+MetricName = Annotated[str, AfterValidator(_class_name)]
+CallbackName = Annotated[str, AfterValidator(_by_path)]
 FolderName = Annotated[str, AfterValidator(folder_name)]
 Folder = Annotated[str, AfterValidator(usable_folder)]
 DatasetName = Annotated[str, AfterValidator(_canonical)]

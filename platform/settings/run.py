@@ -9,8 +9,21 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from permlab.platform.errors import SettingError
-from permlab.platform.settings.kinds import DatasetName, Folder, FolderName, OrNone
-from permlab.readouts.names import METHODS, check_name
+from permlab.platform.plugins.names import codes_among
+from permlab.platform.settings.kinds import (
+    BackboneName,
+    CallbackName,
+    DatasetName,
+    Folder,
+    FolderName,
+    LossName,
+    MethodName,
+    MetricName,
+    ObjectiveName,
+    OrNone,
+    data_codes,
+)
+from permlab.readouts.names import facts_of
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
@@ -35,7 +48,10 @@ class Settings(BaseModel):
 
 
 class ModelSettings(Settings):
-    layers: int = Field(3, ge=1, le=1000, description="GCN layers of Γ")
+    backbone: BackboneName = Field(
+        "gcn", description="Γ: gcn, gin, sage, gat, pna, gine (edge features), mlp (no edges), or a plug-in"
+    )
+    layers: int = Field(3, ge=1, le=1000, description="layers of Γ")
     hidden: int = Field(50, ge=1, le=10_000, description="units of Γ's inner layers")
     activation: Activation = Field("relu", description="σ between the layers of Γ and of ζ")
     last_activation: Activation = Field("none", description="σ after Γ's last layer (the paper: relu; d = 1 dies)")
@@ -76,6 +92,7 @@ class TrainSettings(Settings):
     fast_dev_run: bool = Field(False, description="Lightning: one batch of everything")
     checkpoint_every: int = Field(10, ge=1, description="epochs between checkpoints")
     profile: bool = Field(False, description="Lightning: print where the time went")
+    callbacks: list[CallbackName] = Field([], description="Lightning callbacks by path, as file.py:MyCallback")
 
 
 class DataSettings(Settings):
@@ -86,17 +103,33 @@ class DataSettings(Settings):
     split_seed: Annotated[int | None, OrNone] = Field(
         None, ge=0, description="hold out the same graphs in every seed (default: the seed)"
     )
+    target: Annotated[str | None, OrNone] = Field(
+        None, description="target of the data set, several joined by +, or * for all (default: the data set's own)"
+    )
+
+
+class ObjectiveSettings(Settings):
+    kind: ObjectiveName = Field(
+        "auto", description="auto (by the data set), binary, multiclass, multilabel, regression, or a plug-in"
+    )
+    loss: LossName = Field("auto", description="auto, bce, cross_entropy, mse, l1, huber, or a function by path")
+    metrics: list[MetricName] = Field([], description="further metrics: classes of TorchMetrics, by name or by path")
+    standardise: bool = Field(
+        False, description="train on targets of mean 0 and deviation 1 (regression); metrics keep the data's units"
+    )
 
 
 class RunSettings(Settings):
     """One cell. What stands under `NOT_IN_KEY` changes its result by rounding at most."""
 
     dataset: DatasetName = Field("proteins_full", description="name of the data set, see: permlab data list")
-    method: str = Field("sum", description="name of the readout, see: permlab readouts")
+    method: MethodName = Field("sum", description="name of the readout, see: permlab readouts; or a plug-in")
     d: int = Field(10, ge=1, le=10_000, description="width of the node embeddings")
     seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
     readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
+    backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ, as backbone.heads=4")
     model: ModelSettings = ModelSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
     train: TrainSettings = TrainSettings()
     data: DataSettings = DataSettings()
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="where to run")
@@ -106,11 +139,6 @@ class RunSettings(Settings):
     runs: Folder = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
     experiment: FolderName = Field("permlab", description="MLflow experiment")
-
-    @field_validator("method")
-    @classmethod
-    def _known_method(cls, method: str) -> str:
-        return check_name(method)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -152,7 +180,7 @@ class RunSettings(Settings):
     @property
     def permutations(self) -> int:
         """Permuted copies of every training graph."""
-        default = METHODS[self.method].copies
+        default = facts_of(self.method).copies
         return default if self.train.permutations is None else self.train.permutations
 
     @property
@@ -164,6 +192,17 @@ class RunSettings(Settings):
     def temporary(self) -> bool:
         """A run of Lightning's debugging switches: nothing of it is kept."""
         return self.train.fast_dev_run or bool(self.train.overfit_batches)
+
+    @property
+    def plugs(self) -> list[str]:
+        """Every name that may be a plug-in's."""
+        one = [self.method, self.model.backbone, self.objective.kind, self.objective.loss]
+        return [*one, *self.objective.metrics, *self.train.callbacks]
+
+    @property
+    def codes(self) -> list[str]:
+        """The code that this run names by path."""
+        return [*codes_among(self.plugs), *data_codes([self.dataset])]
 
     @property
     def name(self) -> str:
@@ -181,9 +220,24 @@ NOT_IN_KEY = {
 }
 
 
+LATER = ("backbone", "objective", "model.backbone", "train.callbacks", "data.target")
+
+
 def cell_key(settings: RunSettings, dataset_digest: str) -> str:
-    """Hash of everything that can change the result by more than rounding: equal key and equal numerics, equal bits."""
-    fields = settings.model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    """Hash of everything that can change the result by more than rounding: equal key and equal numerics, equal bits.
+
+    Code counts by the digest of its files, not by its path. Settings that came later count only if they are set, so
+    that older keys stay.
+    """
+    from permlab.platform.plugins.digests import with_digests
+
+    defaults = RunSettings().model_dump(mode="json")
+    fields = with_digests(settings).model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    for name in LATER:
+        group, _, field = name.rpartition(".")
+        inside, default = (fields[group], defaults[group]) if group else (fields, defaults)
+        if inside[field] == default[field]:
+            del inside[field]
     fields["train"]["permutations"] = settings.permutations
     if settings.data.split_seed is None:
         del fields["data"]["split_seed"]

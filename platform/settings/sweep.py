@@ -6,8 +6,15 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from permlab.platform.settings.kinds import DatasetName, Folder, FolderName
-from permlab.platform.settings.run import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
+from permlab.platform.settings.kinds import DatasetName, Folder, FolderName, MethodName
+from permlab.platform.settings.run import (
+    DataSettings,
+    ModelSettings,
+    ObjectiveSettings,
+    RunSettings,
+    Settings,
+    TrainSettings,
+)
 from permlab.platform.tuning.choice import Choice, Kind
 from permlab.platform.tuning.settings import TuneSettings
 
@@ -39,11 +46,13 @@ class SweepSettings(Settings):
 
     name: FolderName = Field("sweep", description="name, and MLflow experiment")
     dataset: Annotated[list[DatasetName], BeforeValidator(_as_list)] = Field(["proteins_full"], description="data sets")
-    method: Annotated[list[str], BeforeValidator(_as_list)] = Field(["sum"], description="readouts")
+    method: Annotated[list[MethodName], BeforeValidator(_as_list)] = Field(["sum"], description="readouts")
     d: Annotated[list[int], BeforeValidator(_as_list)] = Field([10], description="widths of the node embeddings")
     seed: Annotated[list[int], BeforeValidator(_as_list)] = Field([0], description="seeds")
     readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout")
+    backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ")
     model: ModelSettings = ModelSettings()
+    objective: ObjectiveSettings = ObjectiveSettings()
     train: TrainSettings = TrainSettings()
     data: DataSettings = DataSettings()
     resources: ResourceSettings = ResourceSettings()
@@ -67,6 +76,12 @@ class SweepSettings(Settings):
         self.cells()  # every cell is checked before any is run
         return self
 
+    @property
+    def codes(self) -> list[str]:
+        """The code that this sweep names by path, each once."""
+        cells = self.model_copy(update={"d": self.d[:1], "seed": self.seed[:1]}).cells()
+        return list(dict.fromkeys(head for cell in cells for head in cell.codes))
+
     def cells(self, choices: Mapping[Kind, Choice] | None = None) -> list[RunSettings]:
         """The cells, in the order dataset, method, d, seed, with the tuned settings if there are any.
 
@@ -80,7 +95,9 @@ class SweepSettings(Settings):
                 d=d,
                 seed=seed,
                 readout=self.readout,
+                backbone=self.backbone,
                 model=self.model,
+                objective=self.objective,
                 train=self.train,
                 data=self.data,
                 accelerator=self.accelerator,

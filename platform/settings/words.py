@@ -8,7 +8,10 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from permlab.datasets.catalogue import register_factory
 from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.code import load, register
+from permlab.platform.settings.kinds import data_codes
 from permlab.platform.settings.yaml_text import check_size, load_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -39,7 +42,23 @@ def read_settings(
         nested: dict[str, Any] = {}
         _set(nested, key, _plain(value))
         _merge(tree, nested)
-    return check(model, tree)
+    _load_data(tree.get("dataset"))
+    settings = check(model, tree)
+    load_named(settings)
+    return settings
+
+
+def load_named(settings: BaseModel) -> None:
+    """Load the code that the settings name: the user wrote them. Settings of a stored run are read without this."""
+    for head in getattr(settings, "codes", []):
+        load(head)
+
+
+def _load_data(names: Any) -> None:
+    """Load the code that makes data sets, before their names are checked."""
+    for head in data_codes(name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)):
+        code = load(head)
+        register_factory(head, code.value, code.digest)
 
 
 def _plain(value: Any) -> Any:
@@ -52,7 +71,9 @@ def _plain(value: Any) -> Any:
         return str(value)
     if hasattr(value, "tolist"):  # NumPy's numbers and arrays
         return value.tolist()
-    return [_plain(part) for part in value] if isinstance(value, list | tuple | range) else value
+    if isinstance(value, list | tuple | range):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, str | int | float | bool | None) else register(value)  # a plug-in
 
 
 def check(model: type[Model], tree: dict[str, Any]) -> Model:

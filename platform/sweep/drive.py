@@ -63,8 +63,8 @@ def plan_of(settings: SweepSettings) -> tuple[list[Cell], dict[Kind, Choice]]:
 def run_sweep(settings: SweepSettings, address: str | None, runner: Any = run_cell_in_worker) -> Driven:
     """Run the unfinished cells of the sweep; `runner` runs one."""
     plan, choices = plan_of(settings)
-    if others := [how for cell in plan if cell.result and (how := other_code(cell.result))]:
-        note(f"{len(others)} of the finished cells were {others[0]}; `permlab train … --fresh` runs one again")
+    if outdated := [how for cell in plan if cell.result and (how := other_code(cell.result))]:
+        note(f"{len(outdated)} of the finished cells were {outdated[0]}; `permlab train … --fresh` runs one again")
     folder = Path(settings.runs) / "sweeps" / settings.name
     with driving(folder):
         open_folder(folder, settings, plan)
@@ -84,7 +84,7 @@ def run_sweep(settings: SweepSettings, address: str | None, runner: Any = run_ce
 
 
 def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
-    """What the named tunings chose for the cells of this grid; each (dataset, method, d) must have been tuned."""
+    """The choices of the named tunings for the cells of this grid; each (dataset, method, d) must have been tuned."""
     if not settings.tuned:
         return {}
     available = read_choices(settings.tuned, Path(settings.runs))

@@ -19,26 +19,26 @@ class TimeLeft:
 
     def __init__(self, cells: list[Cell], room: int) -> None:
         self.cells, self.room = cells, room
-        self.looked, self.left = 0.0, -1.0
+        self.estimated_at, self.left = 0.0, -1.0
 
     def seconds(self, started: dict[str, float], lost: Collection[str] = ()) -> float | None:
         """`started`: by key, the `time.monotonic` at which running cells began; `lost`: keys of failed cells."""
         now = time.monotonic()
-        if now - self.looked > EVERY or self.left < 0:
-            self.looked, self.left = now, self._look(started, lost, now)
+        if now - self.estimated_at > EVERY or self.left < 0:
+            self.estimated_at, self.left = now, self._estimate(started, lost, now)
         return self.left if self.left >= 0 else None
 
-    def _look(self, started: dict[str, float], lost: Collection[str], now: float) -> float:
+    def _estimate(self, started: dict[str, float], lost: Collection[str], now: float) -> float:
         """The estimate, −1 if no cell is done yet."""
-        taken, wrong = defaultdict(list), []
+        taken, ratios = defaultdict(list), []
         for cell in self.cells:
             if cell.result is not None:
                 seconds = cell.result["seconds"] + OVERHEAD
                 taken[_kind(cell)].append(seconds)
-                wrong.append(seconds / cell.seconds if cell.seconds else 1.0)
-        if not wrong:
+                ratios.append(seconds / cell.seconds if cell.seconds else 1.0)
+        if not ratios:
             return -1.0
-        factor, known = median(wrong), {kind: fmean(times) for kind, times in taken.items()}
+        factor, known = median(ratios), {kind: fmean(times) for kind, times in taken.items()}
         rest = []
         for cell in self.cells:
             if cell.result is None and cell.key not in lost:

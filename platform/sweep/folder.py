@@ -19,7 +19,7 @@ def open_folder(folder: Path, settings: SweepSettings, plan: list[Cell]) -> None
     write_json(folder / "plan.json", {"cells": [cell.row for cell in plan]})
     before = read_json(folder / "sweep.json") or {}
     params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
-    # MLflow's parameters cannot change: other ones need a new parent run, identified by its start
+    # MLflow's parameters cannot change: new ones need a new parent run, identified by its start
     started = before["started"] if before.get("params") == params else time.time()
     write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
 

@@ -14,7 +14,7 @@ from permlab.datasets.manifest import Manifest, read_manifest
 from permlab.platform.errors import DamagedFile
 from permlab.platform.run.stored_result import finished_result, read_finished
 from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
-from permlab.readouts.names import METHODS
+from permlab.readouts.names import facts_of
 
 EVALUATION = 3  # epochs of training that take as long as one evaluation, which is in double precision
 OVERHEAD = 0.5  # seconds per cell besides training and evaluation
@@ -78,7 +78,7 @@ def expected_seconds(settings: RunSettings, manifest: Manifest, timed: dict[tupl
     train, kind = settings.train, (settings.dataset, settings.method, settings.d)
     if kind in timed:
         return timed[kind] * train.epochs + OVERHEAD
-    fixed, slope = METHODS[settings.method].cost
+    fixed, slope = facts_of(settings.method).cost
     passes = train.epochs * (1 + settings.permutations) + EVALUATION * math.ceil(train.epochs / train.eval_every)
     return passes * manifest.nodes * (fixed + slope * settings.d) * 1e-6 + OVERHEAD
 

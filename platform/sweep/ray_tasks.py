@@ -1,6 +1,7 @@
-"""Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room. The only file that knows Ray.
+"""Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room.
 
-The driver holds nothing that is not stored: killed and started again, it plans anew from what lies on disk.
+Only this file and ray_private.py import Ray. The driver keeps no state in memory alone: killed and started again, it
+plans anew from the files on disk.
 """
 
 import json
@@ -33,7 +34,9 @@ from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError, RunStopped
-from permlab.platform.files.liveness import holding, remove_left
+from permlab.platform.files.liveness import holding, remove_leftovers
+from permlab.platform.plugins.code import Shipped, loaded
+from permlab.platform.plugins.receive import receive_codes
 from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
 from permlab.platform.sweep.plan import Cell
 from permlab.platform.sweep.ray_private import loopback, print_errors_with
@@ -43,7 +46,7 @@ Runner = Callable[[Any], dict[str, Any]]
 
 @dataclass
 class Progress:
-    """How a sweep stands."""
+    """Progress of a sweep."""
 
     total: int
     finished: int = 0
@@ -52,7 +55,7 @@ class Progress:
     killed: int = 0
     started: dict[str, float] = field(default_factory=dict)  # when the cells that are running began, by key
     lost: set[str] = field(default_factory=set)  # keys of the cells that failed or were stopped
-    events: list[str] = field(default_factory=list)  # since the last look
+    events: list[str] = field(default_factory=list)  # since the last update
 
     @property
     def left(self) -> int:
@@ -64,12 +67,12 @@ def cluster(address: str | None) -> Iterator[int]:
     """Join the cluster at `address` (or RAY_ADDRESS), else start Ray on this machine; yields the number of nodes."""
     address = address or os.environ.get("RAY_ADDRESS")
     if address and (Path("~/.ray/auth_token").expanduser().exists() or "RAY_AUTH_TOKEN" in os.environ):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sees to it itself
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sets it itself
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address and address not in ("auto", "local"):
         _reach(address)
-    os.environ.setdefault("RAY_task_oom_retries", "4")  # Ray itself never gives up a cell that does not fit
-    print_errors_with(_tell)
+    os.environ.setdefault("RAY_task_oom_retries", "4")  # by default Ray never gives up on a cell that does not fit
+    print_errors_with(_note_error)
     try:
         with loopback(only=not address):
             ray.init(
@@ -87,19 +90,21 @@ def cluster(address: str | None) -> Iterator[int]:
         ray.shutdown()
 
 
-def _tell(data: dict[str, Any], **_: Any) -> None:
-    """One line for an error of the cluster itself."""
+def _note_error(data: dict[str, Any], **_: Any) -> None:
+    """Print an error of the cluster itself in one line."""
     text = str(data["lines"][0])
     if "running low on memory" in text:
-        where = re.search(r"IP: ([^,)]+)", text)
-        said = f"Ray ended a worker: memory ran low on {where[1] if where else 'its node'}. Its cell resumes from its "
-        note(f"{said}checkpoint; resources.cpus=2 lets fewer run at a time")
+        node = re.search(r"IP: ([^,)]+)", text)
+        note(
+            f"Ray ended a worker: memory ran low on {node[1] if node else 'its node'}. Its cell resumes from its "
+            "checkpoint; resources.cpus=2 lets fewer run at a time"
+        )
     else:
         note(f"Ray: {text.splitlines()[0][:300]}")
 
 
-def look() -> None:
-    """Print what the nodes of the cluster at RAY_ADDRESS have, as one line of JSON; the reason if it cannot be had."""
+def print_nodes() -> None:
+    """Print the resources of the nodes at RAY_ADDRESS as one line of JSON, or exit with the reason why not."""
     try:
         with cluster(None):
             sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
@@ -108,7 +113,7 @@ def look() -> None:
 
 
 def _reach(address: str) -> None:
-    """Fail soon and clearly if nothing listens there; Ray itself would try for long."""
+    """Fail fast and clearly if nothing listens there; Ray itself would keep trying for long."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         raise ConfigError(f"address {address!r} is not HOST:PORT")
@@ -119,19 +124,19 @@ def _reach(address: str) -> None:
 
 
 def slots(resources: ResourceSettings) -> int:
-    """How many cells fit on the cluster at once; an error if not one fits on any node."""
-    fit, best = 0, []
+    """How many cells fit on the cluster at once; raises ConfigError if none fits on any node."""
+    fit, sizes = 0, []
     for node in ray.nodes():
         if node["Alive"]:
             cpus, gpus = node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)
-            best.append(f"{cpus:g} CPUs and {gpus:g} GPUs")
+            sizes.append(f"{cpus:g} CPUs and {gpus:g} GPUs")
             share = int(1 / resources.gpus + 1e-9) * int(gpus) if 0 < resources.gpus < 1 else 0
             by_gpu = share if share else int(gpus // resources.gpus) if resources.gpus else 10**9
             fit += min(int(cpus // resources.cpus), by_gpu)
     if not fit:
         raise ConfigError(
             f"a cell asks for {resources.cpus:g} CPUs and {resources.gpus:g} GPUs (resources.cpus, resources.gpus); "
-            f"no node has as much: {'; '.join(sorted(set(best)))}"
+            f"no node has that much: {'; '.join(sorted(set(sizes)))}"
         )
     return fit
 
@@ -144,10 +149,21 @@ def ask(resources: ResourceSettings, cells: int) -> None:
 
 
 def _execute(
-    runner: Runner, job: Any, folder: str, runs: str, sentinel: str, data: list[Any], digest: str
+    runner: Runner,
+    job: Any,
+    folder: str,
+    runs: str,
+    sentinel: str,
+    data: list[Any],
+    digest: str,
+    codes: list[Shipped],
 ) -> dict[str, Any]:
-    """In a worker: run the job, whose files go to `folder` in the runs folder. Where that is not shared, they travel
-    back with the result."""
+    """In a worker: run the job, whose files go to `folder` in the runs folder. If this node does not share it, they
+    travel back with the result."""
+    try:
+        receive_codes(codes, job.dataset)
+    except ConfigError as error:
+        return {"status": "FAILED", "error": str(error)}
     _receive(job.dataset, data, digest)
     if (Path(runs) / sentinel).exists():
         return _guarded(runner, job)
@@ -172,7 +188,7 @@ def _guarded(runner: Runner, settings: Any) -> dict[str, Any]:
 
 
 def _receive(dataset: str, data: list[Any], digest: str) -> None:
-    """Put the driver's copy of the data set into this node's cache, once, if it is not there."""
+    """Put the driver's copy of the data set into this node's cache, once, if it is missing."""
     name = parse_name(dataset)
     folder = folder_of(name)
     if _has(folder, name.text, digest):
@@ -201,7 +217,7 @@ def _has(folder: Path, name: str, digest: str) -> bool:
 
 
 class Tasks:
-    """Jobs under way as Ray tasks. A job has a data set and a runs folder; `runner(job)` does it in a worker.
+    """Jobs under way as Ray tasks. A job has a data set and a runs folder; `runner(job)` runs it in a worker.
 
     A job whose worker or node dies is started again by Ray, up to `retries` times.
     """
@@ -212,7 +228,7 @@ class Tasks:
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
             max_retries=sweep.retries,
-            max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many a cell
+            max_calls=0,  # workers are reused, also those with a GPU: importing torch takes longer than many cells
             scheduling_strategy="SPREAD",
         )(_execute)
         self.room = slots(resources)
@@ -220,11 +236,11 @@ class Tasks:
         self.sentinel = f".shared-{uuid.uuid4().hex}"
         self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
         self.next_count = 0.0
-        self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (what the caller calls it, its folder)
+        self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (the caller's label, its folder)
 
     def __enter__(self) -> Self:
         self.runs.mkdir(parents=True, exist_ok=True)
-        remove_left(self.runs, ".shared-*")
+        remove_leftovers(self.runs, ".shared-*")
         self.holding = holding(self.runs / self.sentinel)
         self.holding.__enter__()
         return self
@@ -241,24 +257,24 @@ class Tasks:
         return len(self.under_way)
 
     def count_nodes(self, left: int) -> None:
-        """Now and then: nodes come and go, and an autoscaler wants to know how many jobs are left."""
+        """Every five seconds: nodes come and go, and an autoscaler needs to know how many jobs are left."""
         if time.monotonic() > self.next_count:
             self.next_count = time.monotonic() + 5
             ask(self.resources, left)
-            with suppress(ConfigError):  # none is left: wait for others
-                # Never less: what a lost node ran counts as under way until Ray gives it up
+            with suppress(ConfigError):  # no node is left: wait for others
+                # Never fewer: jobs of a lost node count as under way until Ray gives them up
                 self.room = max(self.room, slots(self.resources))
 
     def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
         """Hand a job to Ray; its files go to `folder` in the runs folder."""
         job = job.model_copy(update={"runs": str(self.runs)})
         digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
-        data = self.data.get(job.dataset, [])
-        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest)
+        data, codes = self.data.get(job.dataset, []), [loaded(head).shipped for head in job.codes]
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes)
         self.under_way[reference] = (label, folder)
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """Label and outcome of what has ended, after a short wait for the first."""
+        """Label and outcome of each job that has ended, after a short wait for the first."""
         if not self.under_way:
             return
         ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
@@ -268,7 +284,7 @@ class Tasks:
             yield label, _outcome(reference, self.runs / folder)
 
     def cancel(self) -> None:
-        """Ask all to save their state and end."""
+        """Ask all jobs to save their state and end."""
         for reference in self.under_way:
             ray.cancel(reference, force=False, recursive=False)
 
@@ -282,7 +298,7 @@ def run_cells(
 ) -> Progress:
     """Run the cells, in their order as room allows; returns when none is left or under way.
 
-    A cell that raises counts as failed; one whose worker or node dies is started again by Ray, and goes on from its
+    A cell that raises counts as failed; one whose worker or node dies is started again by Ray, and resumes from its
     checkpoint. A stop signal, or more failures than `max_failed`, lets running cells save their state and end.
     """
     progress = Progress(len(cells))
@@ -291,7 +307,7 @@ def run_cells(
     with Tasks(sweep) as tasks:
         while waiting or tasks:
             tasks.count_nodes(len(waiting) + len(tasks))
-            # No more than there is room for: what waits at a node that is cut off would wait for minutes
+            # No more than there is room for: a job queued on a node that is cut off would wait for minutes
             while waiting and len(tasks) < tasks.room:
                 cell = waiting.pop()
                 tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
@@ -311,7 +327,7 @@ def run_cells(
 
 
 def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
-    """How a job ended; its files, if they travelled, are put where they belong."""
+    """How a job ended; files that came with the outcome are written to `folder`."""
     try:
         outcome: dict[str, Any] = ray.get(reference)
     except TaskCancelledError:
@@ -319,9 +335,9 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
     except RayTaskError as error:
         outcome = {"status": "FAILED", "error": str(error.cause or error).splitlines()[-1]}
     except OutOfMemoryError:
-        said = "memory ran low each time; resources.cpus=2 lets fewer run at a time, train.batch_size and d need less"
-        outcome = {"status": "FAILED", "error": said}
-    except RayError as error:  # its worker or node died more often than it may
+        reason = "memory ran low each time; resources.cpus=2 lets fewer run at a time, or reduce train.batch_size or d"
+        outcome = {"status": "FAILED", "error": reason}
+    except RayError as error:  # its worker or node died more often than `retries` allows
         outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     if files := outcome.pop("files", None):
         folder.mkdir(parents=True, exist_ok=True)
@@ -345,7 +361,7 @@ def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
 
 
 def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:
-    """The data sets in Ray's object store, for nodes whose cache has not got them."""
+    """The data sets in Ray's object store, for nodes whose cache lacks them."""
     shipped = {}
     for dataset in sweep.dataset:
         name = parse_name(dataset)

@@ -1,4 +1,4 @@
-"""What a tuning chose, as a file: `tuned.yaml` in its folder. A sweep reads it without Optuna or a database."""
+"""The settings that a tuning chose: `tuned.yaml` in its folder. A sweep reads it without Optuna or a database."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +17,7 @@ from permlab.platform.settings.run import RunSettings, Settings
 from permlab.platform.settings.yaml_text import load_yaml
 from permlab.platform.tuning.space import with_values
 
-FILE, STUDIES = "tuned.yaml", "studies.json"  # what was chosen, and from what
+FILE, STUDIES = "tuned.yaml", "studies.json"  # the chosen settings, and all trials
 Kind = tuple[str, str, int]  # dataset, method, d
 
 
@@ -36,10 +36,10 @@ class Choice(Settings):
     method: str
     d: int
     split_seed: int
-    holdout: int | float = Field(description="what the trials never saw, drawn from split_seed; they saw all the rest")
+    holdout: int | float = Field(description="graphs that no trial saw, drawn from split_seed; all others were seen")
     metric: str
     value: float
-    default: float | None = Field(description="what trial 0, the default settings, came to")
+    default: float | None = Field(description="value of trial 0, the default settings")
     settings: dict[str, Any]
 
     @property
@@ -62,14 +62,14 @@ def write_choices(choices: Iterable[Choice], folder: Path) -> None:
 
 
 def best_of(study: dict[str, Any]) -> dict[str, Any] | None:
-    """The best finished trial of a study as studies.json tells it."""
+    """The best finished trial of a study in studies.json."""
     rows = [row for row in study["trials"] if row["value"] is not None]
     sign = -1 if study["maximise"] else 1
     return min(rows, key=lambda row: (sign * row["value"], row["number"]), default=None)
 
 
 def read_choices(words: Iterable[str], runs: Path) -> dict[Kind, Choice]:
-    """`words` are tunings, single studies of them (TUNING/dataset/method/d10), or files."""
+    """`words` name tunings, single studies of them (TUNING/dataset/method/d10), or files."""
     choices: dict[Kind, Choice] = {}
     for word in words:
         for choice in _read(word, runs):
@@ -83,12 +83,12 @@ def _read(word: str, runs: Path) -> list[Choice]:
     path = Path(word) if Path(word).is_file() else runs / "tunings" / folder_name(word.split("/")[0]) / FILE
     if not path.is_file():
         known = sorted(file.parent.name for file in runs.glob(f"tunings/*/{FILE}"))
-        hint = "it has not finished; give its `permlab tune` again" if path.parent.is_dir() else "there is none"
+        hint = "it has not finished; run its `permlab tune` again" if path.parent.is_dir() else "no such tuning"
         raise ConfigError(f"tuned={word}: {hint}; finished tunings in {runs}: {', '.join(known) or 'none'}")
     try:
         choices = [Choice.model_validate(row) for row in load_yaml(path.read_text(encoding="utf-8"))["studies"]]
     except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"tuned={word}: {path} does not hold what a tuning chose") from None
+        raise ConfigError(f"tuned={word}: {path} does not contain the settings that a tuning chose") from None
     if Path(word).is_file() or "/" not in word:
         return choices
     chosen = [choice for choice in choices if choice.study == word]
@@ -98,13 +98,13 @@ def _read(word: str, runs: Path) -> list[Choice]:
 
 
 def check_choice(choice: Choice, settings: RunSettings, manifest: Manifest, group: np.ndarray) -> None:
-    """The holdout of a tuned cell must be among the graphs that its study left alone. `group` is the data set's."""
+    """A tuned cell may hold out only graphs that its study never saw. `group` is the data set's array."""
     if choice.digest != manifest.digest:
         raise ConfigError(f"{choice.study} was tuned on another version of {choice.dataset}; tune again")
     if settings.data.split_seed not in (None, choice.split_seed):
         raise ConfigError(
             f"{choice.study} was tuned with data.split_seed={choice.split_seed}; with {settings.data.split_seed} the "
-            "holdout would hold graphs that the tuning saw"
+            "holdout would contain graphs that the tuning saw"
         )
     holdout = manifest.holdout if settings.data.holdout is None else settings.data.holdout
     held, never_seen = (split(group, size, choice.split_seed).holdout for size in (holdout, choice.holdout))

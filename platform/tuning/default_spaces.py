@@ -1,6 +1,9 @@
-"""What is searched where the settings name no space: a few fields that matter, around the default settings."""
+"""The spaces that are searched by default: a few fields that matter, around the default settings."""
 
 from typing import Any
+
+from permlab.platform.plugins.code import LOADED
+from permlab.platform.plugins.names import parse
 
 COMMON: dict[str, Any] = {
     "train.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
@@ -18,4 +21,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 def default_space(method: str) -> dict[str, Any]:
-    return COMMON | OWN.get(method, {})
+    """A plug-in brings the space of its options as a class attribute: space = {"width": {"low": 1, "high": 9}}."""
+    head = parse(method).head
+    own = getattr(LOADED[head].value, "space", None) if head in LOADED else None
+    return COMMON | OWN.get(head, {}) | {f"readout.{name}": spec for name, spec in (own or {}).items()}

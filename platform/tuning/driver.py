@@ -1,4 +1,4 @@
-"""Drives the studies of a tuning: asks for trials, hands them to workers, passes reports on, tells how they ended.
+"""Drives the studies of a tuning: asks for trials, hands them to workers, passes on their reports and results.
 
 Knows neither Ray nor Optuna: `tasks` runs the jobs (see `Tasks` in `sweep/ray_tasks.py`), `Study` proposes and judges.
 """
@@ -19,11 +19,11 @@ from permlab.platform.tuning.space import with_values
 from permlab.platform.tuning.study import Asked, Study
 from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, VERDICT, TrialJob
 
-ASK_AGAIN = 0.5  # seconds between two looks at a study whose budget other drivers are using
+ASK_AGAIN = 0.5  # seconds before asking again, if other drivers are using the budget of a study
 
 
 class Tasks(Protocol):
-    """What runs jobs."""
+    """Runs jobs."""
 
     room: int
 
@@ -38,7 +38,7 @@ class Tasks(Protocol):
 
 @dataclass
 class Tuned:
-    """A study, and what its trials are made of: `settings` with the first of `seeds`."""
+    """A study, and what each of its trials runs: `settings` with every one of `seeds`."""
 
     study: Study
     settings: RunSettings
@@ -46,7 +46,7 @@ class Tuned:
     metric: str
     dataset: dict[str, Any]  # name, digest, graphs, holdout
     under_way: dict[int, "Running"] = field(default_factory=dict)
-    looked: float = 0.0
+    refused_at: float = 0.0  # when it last had no trial to give
 
     @property
     def label(self) -> str:
@@ -55,7 +55,7 @@ class Tuned:
 
 @dataclass
 class Running:
-    """A trial that a worker has."""
+    """A trial that a worker is running."""
 
     asked: Asked
     folder: Path
@@ -65,7 +65,7 @@ class Running:
 
 @dataclass
 class TuneProgress:
-    """How a tuning stands: trials that ended here."""
+    """Progress of a tuning: the trials of this driver."""
 
     finished: int = 0
     running: int = 0
@@ -107,7 +107,7 @@ class Driver:
             if not len(self.tasks):
                 if stopping or all(tuned.study.over for tuned in self.studies):
                     return self.progress
-                time.sleep(0.02)  # another driver has the rest
+                time.sleep(0.02)  # another driver is running the rest
 
     def _fill(self) -> None:
         """Give free room to the studies with the fewest trials under way."""
@@ -118,19 +118,19 @@ class Driver:
             tuned = min(ready, key=lambda tuned: len(tuned.under_way))
             asked = tuned.study.ask()
             if asked is None:
-                tuned.looked = time.monotonic()
+                tuned.refused_at = time.monotonic()
             else:
                 self._start(tuned, asked)
 
     def _may_ask(self, tuned: Tuned) -> bool:
         if self.parallel is not None and len(tuned.under_way) >= self.parallel:
             return False
-        return time.monotonic() - tuned.looked > ASK_AGAIN
+        return time.monotonic() - tuned.refused_at > ASK_AGAIN
 
     def _start(self, tuned: Tuned, asked: Asked) -> None:
         settings = with_values(tuned.settings, asked.values)
-        where = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{parse_name(settings.dataset).folder}-{tuned.label}-t{asked.number}")
-        relative = f"tunings/{self.name}/trials/{where}"
+        trial = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{parse_name(settings.dataset).folder}-{tuned.label}-t{asked.number}")
+        relative = f"tunings/{self.name}/trials/{trial}"
         folder = self.runs / relative
         folder.mkdir(parents=True, exist_ok=True)
         for old in ("result.json", HISTORY, VERDICT):
@@ -161,10 +161,10 @@ class Driver:
         self.tasks.start((tuned, asked.number), self.runner, job, relative)
 
     def _pass_on(self) -> None:
-        """Reports to the study, in their order; what came after the one that ended a trial does not count."""
+        """Pass reports to the study in order; those after the one that pruned a trial do not count."""
         for tuned in self.studies:
             for number, running in tuned.under_way.items():
-                for entry in whole_history(running.folder):  # its worker writes a damaged one anew
+                for entry in whole_history(running.folder):  # empty if damaged: its worker writes it again
                     if running.pruned or entry["epoch"] <= running.reported:
                         continue
                     running.reported = entry["epoch"]
@@ -192,7 +192,7 @@ class Driver:
         else:
             state = "WAITING"
             study.release(number)
-        tuned.looked = 0.0
+        tuned.refused_at = 0.0
         document = {"status": status, "ended": time.time(), "error": outcome.get("error"), "value": value}
         facts = {"epochs": result.get("epochs"), "seconds": result.get("seconds"), "tags": {"state": state.lower()}}
         write_json(running.folder / "result.json", document | facts)

@@ -1,8 +1,8 @@
-"""Who drives a study: one process on SQLite, several on PostgreSQL. A driver's claim ends with its life.
+"""Who drives a study: one process on SQLite, several on PostgreSQL. A driver's claim ends with its process.
 
-Optuna's heartbeats need `study.optimize`; with ask and tell a trial whose driver died stays RUNNING for ever. So every
-trial carries its driver's number, and the database knows which drivers live: each holds an advisory lock on that number
-by a connection of its own, which the server lets go when the connection ends, however that comes about.
+Optuna's heartbeats need `study.optimize`; with ask and tell a trial whose driver died stays RUNNING forever. So every
+trial carries its driver's number, and the database knows which drivers are alive: each holds an advisory lock on that
+number through its own connection, and the server releases the lock when the connection ends, for whatever reason.
 """
 
 import secrets
@@ -34,7 +34,7 @@ class SoloLease:
             self.lock.acquire(timeout=0)
         except Timeout:
             raise ConfigError(
-                f"another process tunes on {path}; wait for it, choose another name=, or let several drivers share "
+                f"another process is tuning on {path}; wait for it, choose another name=, or let several drivers share "
                 "tune.storage=postgresql://…"
             ) from None
 
@@ -61,7 +61,7 @@ class SharedLease:
 
     @contextmanager
     def mutex(self, name: str) -> Iterator[None]:
-        """One driver at a time looks at the trials of `name` and takes one."""
+        """Let one driver at a time look at the trials of `name` and take one."""
         number = zlib.crc32(name.encode()) >> 1
         self._call("SELECT pg_advisory_lock(:kind, :number)", _MUTEXES, number)
         try:

@@ -18,7 +18,7 @@ from permlab.platform.tuning.space import Space, check_options, defaults, parse_
 from permlab.platform.tuning.study import Study, open_storage
 from permlab.tasks.metrics import BY_TASK, higher_is_better
 
-_TRIALS = 41  # entropy of the trials' seeds: not those of the sweep that follows
+_TRIALS = 41  # entropy of the trials' seeds, which differ from those of the sweep that follows
 
 
 def storage_url(settings: SweepSettings, tune: TuneSettings) -> str:
@@ -38,7 +38,7 @@ def metric_of(tune: TuneSettings, manifest: Manifest) -> str:
 
 
 def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple[RunSettings, Space, str]]:
-    """By study name: the settings of its trials, what is searched, the metric. No database is touched."""
+    """By study name: the settings of its trials, the search space, the metric. No database is touched."""
     checked = {}
     for cell in settings.model_copy(update={"seed": settings.seed[:1]}).cells():
         manifest = manifest_of(cell.dataset)
@@ -78,7 +78,7 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
 
 
 def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, manifest: Manifest) -> dict[str, Any]:
-    """What a study's numbers depend on."""
+    """Everything that a study's numbers depend on."""
     settings = trial.model_dump(mode="json", exclude=NOT_IN_KEY | {"seed": True})  # type: ignore[arg-type]
     flat = {
         f"{group}.{name}": value
@@ -86,17 +86,17 @@ def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, m
         if isinstance(part, dict)
         for name, value in part.items()
     }
-    how = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
+    search = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
     searched = {field: parameter.document for field, parameter in space.items()}
     return (
         {"result version": RESULT_VERSION, "digest": manifest.digest, "tune.metric": metric, "tune.space": searched}
-        | how
+        | search
         | flat
     )
 
 
 def choose(tuned: Tuned) -> Choice | None:
-    """The best finished trial; the default settings win a tie. None if no trial came to its end."""
+    """The best finished trial; the default settings win a tie. None if no trial was completed."""
     rows = [row for row in tuned.study.rows() if row.value is not None]
     if not rows:
         return None
@@ -121,7 +121,7 @@ def choose(tuned: Tuned) -> Choice | None:
 
 
 def summary(tuned: Tuned) -> dict[str, Any]:
-    """A study as a document, for whoever shows it."""
+    """A study as a JSON document."""
     rows = tuned.study.rows()
     full = tuned.study.steps
     ended = [row for row in rows if row.state in ("COMPLETE", "PRUNED")]

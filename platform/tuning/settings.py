@@ -11,28 +11,28 @@ from permlab.tasks.metrics import METRICS
 
 
 class TuneSettings(Settings):
-    """A study for every (dataset, method, d), each with the same budget."""
+    """One study per (dataset, method, d), each with the same budget."""
 
     space: dict[str, Any] = Field(
         default_factory=dict,
         description="what is searched, as train.learning_rate: {low: 1e-4, high: 1e-2, log: true} or "
-        "{choices: [1, 2]}; under a readout's name: for it alone (default: a space of the readout's own)",
+        "{choices: [1, 2]}; under a readout's name: for it alone (default: the readout's own space)",
     )
     metric: str | None = Field(None, description="validation metric (default: auc, or mae for regression)")
     trials: int | None = Field(
-        None, ge=1, le=1_000_000, description="budget a study: finished trials (20 if no budget is given)"
+        None, ge=1, le=1_000_000, description="budget per study: finished trials (20 if no budget is given)"
     )
-    epochs: int | None = Field(None, ge=1, description="budget a study: epochs of all its trials")
-    seconds: float | None = Field(None, gt=0, description="budget a study: seconds of all its trials")
-    sampler: Literal["tpe", "random"] = Field("tpe", description="who proposes settings")
-    pruner: Literal["median", "hyperband", "none"] = Field("median", description="who ends hopeless trials early")
-    seed: int = Field(0, ge=0, description="of the sampler and of the trials")
+    epochs: int | None = Field(None, ge=1, description="budget per study: epochs of all its trials")
+    seconds: float | None = Field(None, gt=0, description="budget per study: seconds of all its trials")
+    sampler: Literal["tpe", "random"] = Field("tpe", description="how settings are proposed")
+    pruner: Literal["median", "hyperband", "none"] = Field("median", description="how hopeless trials are ended early")
+    seed: int = Field(0, ge=0, description="seed of the sampler and the trials")
     seeds: int = Field(
-        2, ge=1, le=1000, description="seeds a trial, each with a validation part of its own; their mean counts"
+        2, ge=1, le=1000, description="seeds per trial, each with its own validation part; their mean counts"
     )
     validation: int | float = Field(0.2, gt=0, description="graphs cut from training: count or fraction")
     parallel: int | None = Field(
-        None, ge=1, description="trials of a study at a time (default: as many as fit; 1 is reproducible)"
+        None, ge=1, description="trials per study at a time (default: as many as fit; 1 is reproducible)"
     )
     storage: str | None = Field(
         None,

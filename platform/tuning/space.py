@@ -1,7 +1,8 @@
-"""A search space: which settings are tuned, and between what. Checked whole before anything runs."""
+"""A search space: which settings are tuned, and their ranges. Checked completely before anything runs."""
 
 import difflib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType
@@ -13,11 +14,13 @@ from permlab.platform.errors import ConfigError
 from permlab.platform.settings.run import ModelSettings, RunSettings, TrainSettings
 from permlab.readouts.names import NAMES
 
-# What a trial is measured by must not depend on what is tried: the number of epochs is part of the budget.
-# Patience needs a validation part, which the sweep that follows does not cut off.
-FIXED = {"epochs", "eval_every", "checkpoint_every", "profile", "fast_dev_run", "overfit_batches", "engine", "patience"}
+# How a trial is measured must not depend on the values it tries: the number of epochs is part of the budget.
+# Patience needs a validation part, which the sweep that follows does not have.
+FIXED = {"epochs", "eval_every", "checkpoint_every", "profile", "fast_dev_run", "overfit_batches", "engine"}
+FIXED |= {"patience", "callbacks"}
 GROUPS: dict[str, type[BaseModel]] = {"model": ModelSettings, "train": TrainSettings}
 FIELDS = [f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields if name not in FIXED]
+OPTIONS = ("readout.", "backbone.")  # of the readout and of Γ
 RANGE, CHOICES = {"low", "high", "log", "step"}, {"choices"}
 Number = int | float
 
@@ -61,18 +64,26 @@ Space = dict[str, Parameter]
 
 
 def parse_space(tree: dict[str, Any], method: str | None = None) -> Space:
-    """The space for `method`: what holds for all, then what stands under its name. Problems are ValueErrors."""
+    """The space for `method`: the common entries, overridden by those under its name. Raises ValueError."""
     common: Space = {}
     own: Space = {}
     for path, spec in _leaves(tree):
-        first, _, rest = path.partition(".")
-        scope, field = (first, rest) if first in NAMES else (None, path)
+        scope, field = _scope(path)
         parameter = _parameter(field, spec, path)
-        if scope is None:
+        if not scope:
             common[field] = parameter
-        elif scope == method:
+        elif method and scope in (method, method.partition(",")[0]):
             own[field] = parameter
     return common | own
+
+
+def _scope(path: str) -> tuple[str, str]:
+    """The readout that a key stands under, empty for all, and the field: mine.py:Mine.readout.width has both."""
+    first, _, rest = path.partition(".")
+    if first in NAMES:
+        return first, rest
+    under = re.match(rf"(.+?)\.((?:{'|'.join([*GROUPS, 'readout', 'backbone'])})\..+)", path)
+    return (under[1], under[2]) if under and ":" in under[1] else ("", path)
 
 
 def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -85,10 +96,11 @@ def _leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _parameter(field: str, spec: Any, path: str) -> Parameter:
-    if field not in FIELDS and not (field.startswith("readout.") and field.count(".") == 1):
+    if field not in FIELDS and not (field.startswith(OPTIONS) and field.count(".") == 1):
         near = difflib.get_close_matches(field, FIELDS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"{path} cannot be tuned: {hint}choose from {', '.join(FIELDS)}, readout.OPTION")
+        choices = ", ".join([*FIELDS, *(f"{group}OPTION" for group in OPTIONS)])
+        raise ValueError(f"{path} cannot be tuned: {hint}choose from {choices}")
     if isinstance(spec, list):
         spec = {"choices": spec}
     if not isinstance(spec, dict) or not (set(spec) <= CHOICES or {"low", "high"} <= set(spec) <= RANGE):
@@ -126,7 +138,7 @@ def _range(field: str, spec: dict[str, Any], path: str) -> Parameter:
     if log and low <= 0:
         raise ValueError(f"{path}: low={low} has no logarithm; choose more than 0, or log: false")
     if step is not None and (log or step <= 0):
-        raise ValueError(f"{path}: step={step} must be positive, and goes without log")
+        raise ValueError(f"{path}: step={step} must be positive, and cannot be combined with log")
     return Parameter(field, low=low, high=high, log=log, step=step)
 
 
@@ -141,9 +153,9 @@ def _number(value: Any) -> Any:
 
 
 def _kind(field: str) -> type | None:
-    """int, float, str or bool; None for a readout's option, whose type the readout knows."""
+    """int, float, str or bool; None for an option, whose type the constructor knows."""
     group, _, name = field.partition(".")
-    if group == "readout":
+    if f"{group}." in OPTIONS:
         return None
     annotation = GROUPS[group].model_fields[name].annotation
     kinds = {type(value) if not isinstance(value, type) else value for value in get_args(annotation) or (annotation,)}
@@ -162,18 +174,20 @@ def _check_value(field: str, value: Any, path: str) -> None:
 
 
 def check_options(settings: RunSettings, space: Space, max_nodes: int) -> None:
-    """The readout's options, by building it at both ends of each; needs torch, so only if there are any."""
+    """Check the readout's options by building it with the ends of each; needs torch, so only if there are any."""
     options = [parameter for parameter in space.values() if parameter.field.startswith("readout.")]
     if not options:
         return
+    from permlab.platform.plugins.resolve import readout_named
     from permlab.readouts.catalogue import build
     from permlab.readouts.errors import ReadoutError
 
+    readout, carried = readout_named(settings.method)
     for parameter in options:
         name = parameter.field.removeprefix("readout.")
         for value in parameter.ends:
             try:
-                build(settings.method, settings.d, max_nodes, **(settings.readout | {name: value}))
+                build(readout, settings.d, max_nodes, **(carried | settings.readout | {name: value}))
             except (ReadoutError, TypeError, ValueError) as error:
                 raise ConfigError(f"tune.space.{parameter.field}={value}: {error}") from None
 
@@ -188,11 +202,11 @@ def with_values(settings: RunSettings, values: dict[str, Any]) -> RunSettings:
 
 
 def defaults(settings: RunSettings, space: Space) -> dict[str, Any]:
-    """What the settings say now of the tuned fields, where that lies in the space."""
+    """The current values of the tuned fields, where they lie in the space."""
     tree = settings.model_dump()
-    found = {}
+    values = {}
     for field, parameter in space.items():
         group, _, name = field.partition(".")
         if name in tree[group] and parameter.contains(tree[group][name]):
-            found[field] = tree[group][name]
-    return found
+            values[field] = tree[group][name]
+    return values

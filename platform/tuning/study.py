@@ -33,7 +33,7 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 class PinnedSampler(BaseSampler):
-    """Draws each value by a sampler made for it alone, from (seed, trial, field). Trial 0 is the default settings."""
+    """Draws each value with its own sampler, seeded by (seed, trial, field). Trial 0 is the default settings."""
 
     def __init__(self, kind: str, seed: int, defaults: dict[str, Any]) -> None:
         self.kind, self.seed, self.defaults = kind, seed, defaults
@@ -147,12 +147,12 @@ class Study:
         if changed:
             key = changed[0]
             raise ConfigError(
-                f"study {self.name} was begun with {key}={before.get(key, 'unknown')}, now it is {design.get(key)}; "
+                f"study {self.name} was started with {key}={before.get(key, 'unknown')}, now it is {design.get(key)}; "
                 "choose another name="
             )
 
     def ask(self) -> Asked | None:
-        """Take a trial: one that somebody left half done, or a new one; None while the budget is spent or under way."""
+        """Take a trial: one that was left unfinished, or a new one; None while the budget is used up or reserved."""
         with self.lease.mutex(self.name):
             self._reclaim()
             if not self.wants_more():
@@ -178,7 +178,7 @@ class Study:
         return not self._spent(finished)
 
     def _look(self) -> tuple[list[FrozenTrial], int]:
-        """The finished trials, and how many run: at one look, as another driver's may end between two."""
+        """The finished trials, and how many run: in one query, as another driver's trial may end between two."""
         trials = self.study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.RUNNING))
         finished = [trial for trial in trials if trial.state in FINISHED]
         return finished, len(trials) - len(finished)
@@ -204,7 +204,7 @@ class Study:
         return len(self.study.get_trials(deepcopy=False, states=FINISHED))
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Store an intermediate value; is the trial hopeless? Steps that were stored before are not judged again."""
+        """Store an intermediate value; should the trial be pruned? Steps stored before are not judged again."""
         trial = self.trials[number]
         stored = self.storage.get_trial(trial._trial_id).last_step
         if stored is None or step > stored:
@@ -253,7 +253,7 @@ class Study:
         """Share of each field in how good trials differ from the rest (PED-ANOVA); empty with too few trials."""
         from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-        with warnings.catch_warnings(action="ignore"):  # it says when trials are few; so does whoever shows this
+        with warnings.catch_warnings(action="ignore"):  # it warns of too few trials; our callers say so themselves
             try:
                 return get_param_importances(self.study, evaluator=PedAnovaImportanceEvaluator())
             except (ValueError, RuntimeError):

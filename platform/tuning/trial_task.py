@@ -15,13 +15,13 @@ from permlab.platform.settings.run import RunSettings, Settings, cell_folder, ce
 from permlab.platform.sweep.plan import manifest_of
 
 HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer
-PATIENCE = 60.0  # seconds that a worker waits for the answer before the last
+PATIENCE = 60.0  # seconds that a worker waits for the verdict on its previous evaluation
 OBJECTIVE = "objective"
-HEAVY = ("weights.pt", "checkpoint.pt", "checkpoint.before", "predictions.parquet")  # nobody asks a trial for them
+HEAVY = ("weights.pt", "checkpoint.pt", "checkpoint.before", "predictions.parquet")  # not needed after a trial
 
 
 class TrialJob(Settings):
-    """What a worker needs to know. `folder` is relative to the runs folder; its cells lie beside it."""
+    """What a worker needs to know. `folder` is relative to the runs folder; the cells are in the tuning's folder."""
 
     name: str
     settings: RunSettings
@@ -34,12 +34,16 @@ class TrialJob(Settings):
     def dataset(self) -> str:
         return self.settings.dataset
 
+    @property
+    def codes(self) -> list[str]:
+        return self.settings.codes
+
 
 def run_trial(job: TrialJob) -> dict[str, Any]:
     """Run the seeds one after the other, and report after every evaluation.
 
     Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
-    way. A trial that was interrupted reports its steps anew, from the checkpoints of its cells.
+    way. A trial that was interrupted reports its steps again, from the checkpoints of its cells.
     """
     with large_imports():
         from permlab.platform.run.cell import run_cell
@@ -54,16 +58,16 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
     started = time.perf_counter()
     result: dict[str, Any] = {}
     try:
-        for cell, where in zip(cells, folders, strict=True):
+        for cell, path in zip(cells, folders, strict=True):
             metrics = run_cell(cell, on_epoch=reporter)["metrics"]["validation"]
-            reporter(read_history(where))  # what was done before is reported too
+            reporter(read_history(path))  # also the epochs of an earlier attempt
             reporter.next_seed(metrics[job.metric])
         result = {"value": mean(reporter.values)}
     except RunPruned:
         pass
-    for where in folders:
+    for path in folders:
         for name in HEAVY:
-            (where / name).unlink(missing_ok=True)
+            (path / name).unlink(missing_ok=True)
     return result | {"epochs": reporter.step, "seconds": time.perf_counter() - started}
 
 
@@ -91,7 +95,7 @@ class _Reporter:
         self.values: list[float] = []  # of the seeds that are done
         self.lines: list[str] = []
         self.before, self.step, self.reported = 0, 0, 0
-        self.heard = (folder / "run.json").exists()  # the driver's: it sees this folder
+        self.heard = (folder / "run.json").exists()  # written by the driver, so it sees this folder
 
     def __call__(self, history: list[dict[str, Any]]) -> None:
         key = f"validation/{self.job.metric}"
@@ -107,7 +111,7 @@ class _Reporter:
 
     def next_seed(self, value: float | None) -> None:
         if value is None:
-            raise RunError(f"the validation {self.job.metric} is not a number; a larger tune.validation may help")
+            raise RunError(f"the validation {self.job.metric} is NaN; a larger tune.validation may help")
         self.values.append(value)
         self.before += self.job.settings.train.epochs
 

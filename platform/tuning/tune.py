@@ -1,4 +1,4 @@
-"""Runs a tuning from its settings to what it chose: studies on Optuna, their trials on Ray."""
+"""Runs a tuning from its settings to the chosen ones: studies on Optuna, their trials on Ray."""
 
 import os
 from pathlib import Path
@@ -52,7 +52,7 @@ def _drive(
     folder: Path,
     address: str | None,
 ) -> Ended:
-    """Run trials on Ray until every study has had its budget."""
+    """Run trials on Ray until every study has used its budget."""
     from permlab.platform.display.live_view import SweepView
     from permlab.platform.run.signals import stop_on_signal
     from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite
@@ -62,7 +62,7 @@ def _drive(
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
     with one_courier(folder, wanted=settings.track) as courier:
         if not joins:
-            courier.send()  # it gets ready while Ray does
+            courier.send()  # it starts while Ray does
         with cluster(address) as nodes, Tasks(settings) as tasks, stop_on_signal() as stop_signal:
             if settings.track and joins:
                 refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
@@ -83,11 +83,11 @@ def _drive(
                 progress = driver.run(show, stop_signal)
                 stopped = stop_signal()
         if stopped:
-            said = "stopped; the same command resumes from the checkpoints"
-            return _end(studies, folder, Ended(128 + stopped, said))
+            message = "stopped; the same command resumes from the checkpoints"
+            return _end(studies, folder, Ended(128 + stopped, message))
         if progress.failed > settings.max_failed:
-            said = f"gave up after {progress.failed} failed trials (max_failed={settings.max_failed})"
-            return _end(studies, folder, Ended(1, said))
+            message = f"gave up after {progress.failed} failed trials (max_failed={settings.max_failed})"
+            return _end(studies, folder, Ended(1, message))
         return _end(studies, folder, Ended())
 
 

@@ -11,8 +11,9 @@ from math import comb, sqrt
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
 
-from permlab.readouts.base import Readout
+from permlab.readouts.base import sizes_of, stated_facts
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.pooling import Sum
@@ -57,14 +58,14 @@ class Certificate:
     jump: Pair | None
     universality: Universality | None
 
-    def contradictions(self, readout: Readout) -> list[str]:
+    def contradictions(self, readout: Aggregation) -> list[str]:
         """Facts that the readout's class states and this certificate refutes."""
-        refuted = []
-        if readout.permutation_invariant and self.invariance_error > INVARIANT:
+        stated, refuted = stated_facts(readout), []
+        if stated.get("permutation_invariant") and self.invariance_error > INVARIANT:
             refuted.append("permutation_invariant is True")
-        if readout.injective == "yes" and self.collision:
+        if stated.get("injective") == "yes" and self.collision:
             refuted.append("injective is 'yes'")
-        if readout.lipschitz and self.jump:
+        if stated.get("lipschitz") and self.jump:
             refuted.append("lipschitz is True")
         smallest = min(self.sampling.smallest.ratio, self.gradient.smallest.ratio)
         largest = max(self.sampling.largest.ratio, self.gradient.largest.ratio)
@@ -76,7 +77,7 @@ class Certificate:
 
 
 def certify(
-    readout: Readout,
+    readout: Aggregation,
     n: int,
     samples: int = 3000,
     steps: int = 300,
@@ -88,10 +89,12 @@ def certify(
     """Search matrices of n rows for extremes. `budget` and `seconds` bound the check of universality."""
     for name, value, least in (("n", n, 1), ("samples", samples, 100), ("steps", steps, 1), ("seed", seed, 0)):
         check_size(name, value, least)
-    if readout.max_nodes is not None and n > readout.max_nodes:
-        raise ReadoutError(f"n is {n}, but the readout was built for max_nodes = {readout.max_nodes} at most")
-    readout = readout.double().requires_grad_(False)
-    X, Y = pairs.draw(samples, n, readout.in_channels, seed)
+    largest = getattr(readout, "max_nodes", None)
+    if isinstance(largest, int) and n > largest:
+        raise ReadoutError(f"n is {n}, but the readout was built for max_nodes = {largest} at most")
+    readout = readout.double().eval().requires_grad_(False)
+    d, m = sizes_of(readout)
+    X, Y = pairs.draw(samples, n, d, seed)
     sampled = measure(readout, X, Y)
     done = count(1)
 
@@ -107,8 +110,8 @@ def certify(
     collision, unconfirmed = _collision(readout, (sampled, down, up), universality)
     return Certificate(
         n=n,
-        d=readout.in_channels,
-        m=readout.out_channels,
+        d=d,
+        m=m,
         invariance_error=_invariance_error(readout, X, seed),
         sampling=_extremes(readout, sampled, sampled),
         gradient=_extremes(readout, down, up),
@@ -121,7 +124,7 @@ def certify(
     )
 
 
-def theorem_bounds(readout: Readout, n: int) -> tuple[float | None, float | None]:
+def theorem_bounds(readout: Aggregation, n: int) -> tuple[float | None, float | None]:
     """(a₀, b₀) of inequality (1.2) for matrices of n rows, if a theorem gives them; only for these exact classes."""
     if type(readout) is Sum:
         return None, sqrt(n)
@@ -139,7 +142,7 @@ def _norm(matrix: Tensor) -> float:
     return float(torch.linalg.matrix_norm(matrix.double(), 2))
 
 
-def _invariance_error(readout: Readout, X: Tensor, seed: int) -> float:
+def _invariance_error(readout: Aggregation, X: Tensor, seed: int) -> float:
     """Relative to the image, taken as at least 1e-3 of the median size: below that, a sum that cancels is rounding."""
     images = apply(readout, X)
     moved = apply(readout, pairs.shuffled(X, torch.Generator().manual_seed(seed + 1)))
@@ -147,14 +150,14 @@ def _invariance_error(readout: Readout, X: Tensor, seed: int) -> float:
     return float(((moved - images).norm(dim=1) / size.clamp(min=1e-3 * float(size.median()) + 1e-12)).max())
 
 
-def _extremes(readout: Readout, low: Measured, high: Measured) -> Extremes:
+def _extremes(readout: Aggregation, low: Measured, high: Measured) -> Extremes:
     smallest, largest = low.extremes(1, largest=False)[0], high.extremes(1, largest=True)[0]
     searched = len(low) if low is high else len(low) + len(high)
     return Extremes(confirm.precisely(readout, smallest), confirm.precisely(readout, largest), searched)
 
 
 def _collision(
-    readout: Readout, searches: tuple[Measured, ...], universality: Universality | None
+    readout: Aggregation, searches: tuple[Measured, ...], universality: Universality | None
 ) -> tuple[Pair | None, Pair | None]:
     """Two clearly different matrices with the same image: confirmed, or else a pair that float64 cannot separate."""
     if universality and universality.X is not None and universality.Y is not None:

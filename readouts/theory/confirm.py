@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from mpmath import mp, mpf
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
 
-from permlab.readouts.base import Readout
 from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
 from permlab.readouts.theory.precise import formula, length, numbers
 from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, pseudo_inverse
@@ -18,7 +18,7 @@ JUMPS = 16  # how many pairs are shrunk
 HALVINGS = 20
 
 
-def precisely(readout: Readout, pair: Pair) -> Pair:
+def precisely(readout: Aggregation, pair: Pair) -> Pair:
     """The pair with ‖φ(X) − φ(Y)‖ in DIGITS digits; unchanged if φ has no formula."""
     if not has_formula(readout, pair):
         return pair
@@ -26,7 +26,7 @@ def precisely(readout: Readout, pair: Pair) -> Pair:
         return replace(pair, moved=float(length(_difference(readout, numbers(pair.X), numbers(pair.Y)))))
 
 
-def has_formula(readout: Readout, pair: Pair) -> bool:
+def has_formula(readout: Aggregation, pair: Pair) -> bool:
     """Does a formula give the same values as the readout? A subclass may have changed what its parent computes."""
     images = apply(readout, torch.stack([pair.X, pair.Y])).detach().numpy()
     for X, image in zip((pair.X, pair.Y), images, strict=True):
@@ -36,7 +36,7 @@ def has_formula(readout: Readout, pair: Pair) -> bool:
     return True
 
 
-def collision(readout: Readout, pair: Pair) -> Pair | None:
+def collision(readout: Aggregation, pair: Pair) -> Pair | None:
     """The pair, moved by Newton's method to where φ(X) = φ(Y) in many digits. None: it does not converge. If n rows
     merge, images may be δⁿ apart for inputs δ apart: equal means much closer than that. A step takes the difference in
     many digits and the Jacobian in float64; if the images do meet, it gains several digits each time.
@@ -57,7 +57,7 @@ def collision(readout: Readout, pair: Pair) -> Pair | None:
     return Pair(X, Y, quotient_distance(X, Y), float(moved))
 
 
-def jump(readout: Readout, measured: Measured, bound: float | None) -> Pair | None:
+def jump(readout: Aggregation, measured: Measured, bound: float | None) -> Pair | None:
     """A pair near which φ jumps: after repeated halving its inputs meet and its outputs do not, beyond any bound."""
     start = measured.extremes(JUMPS, largest=True)
     left, right, middle, last = _halved(readout, start.X, start.Y)
@@ -71,13 +71,13 @@ def jump(readout: Readout, measured: Measured, bound: float | None) -> Pair | No
     return widest if precisely(readout, widest).moved > widest.moved / 2 else None
 
 
-def _difference(readout: Readout, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _difference(readout: Aggregation, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     first, second = formula(readout, X), formula(readout, Y)
     assert first is not None and second is not None
     return first - second
 
 
-def _halved(readout: Readout, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _halved(readout: Aggregation, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Bisects X … ΠY, keeping the half where φ changes more: the ends, and ‖φ(X) − φ(Y)‖ half-way and at the end."""
     history = []
     for _ in range(HALVINGS):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from mpmath import mp, mpc, mpf
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
-from permlab.readouts.base import Readout
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.pooling import Identity, SortPooling, Sum
@@ -34,7 +34,7 @@ def length(values: np.ndarray) -> Any:
 
 
 @singledispatch
-def formula(readout: Readout, X: np.ndarray) -> np.ndarray | None:
+def formula(readout: Aggregation, X: np.ndarray) -> np.ndarray | None:
     """φ(X) [m], or None if no formula is known."""
     return None
 
@@ -80,7 +80,7 @@ def _(readout: FourierKernels, X: np.ndarray) -> np.ndarray:
 
 @formula.register
 def _(readout: PolynomialKernels, X: np.ndarray) -> np.ndarray:
-    powers = np.stack([X**k for k in range(readout.degree + 1)])
+    powers = np.stack([X**k for k in range(readout.max_nodes + 1)])
     exponents = readout.exponents.numpy()
     columns = [powers[exponents[:, j], :, j].T for j in range(X.shape[1])]
     return _summed(np.prod(columns, axis=0), readout.mean)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
 
-from permlab.readouts.base import Readout
+from permlab.readouts.base import pooled, sizes_of
 from permlab.readouts.theory import pairs
 from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
 
@@ -63,14 +64,13 @@ class Measured:
         return self.where(self.ratio.argsort(descending=largest)[:count])
 
 
-def apply(readout: Readout, X: Tensor) -> Tensor:
+def apply(readout: Aggregation, X: Tensor) -> Tensor:
     """φ of every matrix of X [pairs, n, d] → [pairs, m]."""
     count, n, d = X.shape
-    image: Tensor = readout(X.reshape(-1, d), ptr=torch.arange(count + 1) * n)
-    return image
+    return pooled(readout, X.reshape(-1, d), torch.arange(count + 1) * n)
 
 
-def measure(readout: Readout, X: Tensor, Y: Tensor) -> Measured:
+def measure(readout: Aggregation, X: Tensor, Y: Tensor) -> Measured:
     """Distances before and after φ; pairs nearer than LEAST_DISTANCE, and images that overflow, are left out."""
     moved = (apply(readout, X) - apply(readout, Y)).norm(dim=1)
     measured = Measured(X, Y, quotient_distances(X, Y), moved)
@@ -87,14 +87,14 @@ def _short(steps: int) -> int:
 
 
 def explore(
-    readout: Readout, start: Measured, steps: int, largest: bool, seed: int, step_done: Callable[[], None]
+    readout: Aggregation, start: Measured, steps: int, largest: bool, seed: int, step_done: Callable[[], None]
 ) -> Measured:
     """The best pairs that gradients reach: the ratio has many local extremes, and most paths end in a poor one.
 
     Short paths from many pairs, then ROUNDS times from the best ones and noisy copies of them, then long paths.
     """
     generator = torch.Generator().manual_seed(seed)
-    starts = min(STARTS, max(20, MOST_NUMBERS // (start.X.size(1) * readout.out_channels)))
+    starts = min(STARTS, max(20, MOST_NUMBERS // (start.X.size(1) * sizes_of(readout)[1])))
     apart = start.where(start.distance > 0.1)
     first = apart.extremes(starts // 2, largest)
     drawn = apart.where(torch.arange(min(len(apart), starts - len(first))))
@@ -115,7 +115,7 @@ def _noisy(X: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def climb(
-    readout: Readout, start: Measured, steps: int, largest: bool, rate: float, step_done: Callable[[], None]
+    readout: Aggregation, start: Measured, steps: int, largest: bool, rate: float, step_done: Callable[[], None]
 ) -> Measured:
     """Adam on log ratio; the best pair of each path. The matching in d(X, Y) is solved again at every step."""
     sign = 1.0 if largest else -1.0
@@ -141,9 +141,9 @@ def climb(
     return best
 
 
-def jacobian(readout: Readout, X: Tensor, Y: Tensor) -> Tensor:
+def jacobian(readout: Aggregation, X: Tensor, Y: Tensor) -> Tensor:
     """The Jacobian of φ(X) − φ(Y) in X and Y, [m, 2nd]: one copy of the pair per output, and one gradient for all."""
-    m, blocks = readout.out_channels, []
+    m, blocks = sizes_of(readout)[1], []
     for outputs in torch.arange(m).split(max(1, MOST_NUMBERS // (10 * m))):
         copies = torch.stack([X, Y]).repeat(len(outputs), 1, 1).requires_grad_()
         images = apply(readout, copies).view(len(outputs), 2, m)
@@ -153,7 +153,7 @@ def jacobian(readout: Readout, X: Tensor, Y: Tensor) -> Tensor:
     return torch.cat(blocks)
 
 
-def meet(readout: Readout, pair: Pair, rounds: int = 20) -> Pair:
+def meet(readout: Aggregation, pair: Pair, rounds: int = 20) -> Pair:
     """Newton's method towards φ(X) = φ(Y) from a pair that is close to it; X and Y both move, by minimum-norm steps."""
     both = torch.stack([pair.X, pair.Y])
     for _ in range(rounds):

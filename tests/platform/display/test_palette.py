@@ -1,11 +1,11 @@
-"""Colours that can be told apart, by everybody, on both backgrounds."""
+"""Colours that everybody can distinguish, on both backgrounds."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from permlab.platform.display.palette import COLOURS, style_of
+from permlab.platform.display.palette import COLOURS, styles_of
 from permlab.readouts.names import NAMES, PAPER_METHODS
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
@@ -35,7 +35,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vision", VISION)
-def test_any_two_colours_can_be_told_apart(vision: str) -> None:
+def test_any_two_colours_can_be_distinguished(vision: str) -> None:
     seen = [lab(VISION[vision] @ linear(colour)) for colour in COLOURS]
     assert min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)) > 20  # about 2 is just noticeable
 
@@ -48,5 +48,15 @@ def test_colours_stand_out_from_the_page(back: str) -> None:
 
 
 def test_the_papers_methods_differ_by_colour_and_all_methods_by_style() -> None:
-    assert len({style_of(method).colour for method in PAPER_METHODS}) == 7
-    assert len({style_of(method) for method in NAMES}) == len(NAMES)
+    styles = styles_of(NAMES)
+    assert list(styles) == list(NAMES)
+    assert len({styles[method].colour for method in PAPER_METHODS}) == 7
+    assert len(set(styles.values())) == len(NAMES)
+
+
+def test_any_number_of_plug_ins_differ_and_leave_the_built_in_styles_alone() -> None:
+    methods = [f"mine.py:Readout{i}" for i in range(150)]
+    styles = styles_of([*methods, *PAPER_METHODS, "kernels,kernels=400"])
+    assert len(set(styles.values())) == len(styles) == 158
+    assert {name: styles[name] for name in PAPER_METHODS} == styles_of(PAPER_METHODS)
+    assert styles == styles_of(reversed([*methods, *PAPER_METHODS, "kernels,kernels=400"]))

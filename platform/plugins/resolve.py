@@ -1,0 +1,77 @@
+"""From a name to the object: a readout, a backbone, an objective, a loss, a metric, a callback. Imports torch and PyG.
+
+Built-in names belong to the rooms that have them; here are the other ways.
+"""
+
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+import pytorch_lightning as pl
+import torch_geometric.nn
+import torch_geometric.nn.aggr
+
+from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.code import load, loaded
+from permlab.platform.plugins.names import PYG, entry_code, entry_names, is_code, parse
+from permlab.readouts.catalogue import ReadoutLike
+from permlab.readouts.construct import said
+from permlab.readouts.names import METHODS
+from permlab.tasks.backbones import BACKBONES
+
+Found = tuple[Any, dict[str, Any]]  # the object, and the options that its name carries
+
+
+def readout_named(method: str) -> tuple[ReadoutLike, dict[str, Any]]:
+    """What `readouts.catalogue.build` takes."""
+    return _named(method, "readouts", METHODS, torch_geometric.nn.aggr)
+
+
+def backbone_named(backbone: str) -> Found:
+    """What `tasks.backbones.build_backbone` takes."""
+    return _named(backbone, "backbones", BACKBONES, torch_geometric.nn.models, torch_geometric.nn)
+
+
+def _named(text: str, group: str, built_in: Any, *pyg: ModuleType) -> Found:
+    named = parse(text)
+    if named.head in built_in:
+        return named.head, named.options
+    return resolved(named.head, group, *pyg), named.options
+
+
+def resolved(head: str, group: str, *pyg: ModuleType) -> Any:
+    """What a name that is not built in stands for."""
+    if is_code(head):
+        return loaded(head).value
+    if head.startswith(PYG):
+        return _of_pyg(head.removeprefix(PYG), pyg)
+    if head in entry_names(group):
+        return load(entry_code(head, group)).value
+    raise ConfigError(f"unknown name {head!r}")
+
+
+def _of_pyg(name: str, modules: tuple[ModuleType, ...]) -> Any:
+    for module in modules:
+        value = getattr(module, name, None)
+        if isinstance(value, type):
+            return value
+    known = [key for module in modules for key in dir(module) if isinstance(getattr(module, key), type)]
+    near = get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(PYG + each for each in near)}?" if near else "PyG has no such class here"
+    raise ConfigError(f"unknown name {PYG + name!r}: {hint}")
+
+
+def callbacks_named(texts: list[str]) -> list[pl.Callback]:
+    """A new callback for each name."""
+    made = []
+    for text in texts:
+        named = parse(text)
+        value = loaded(named.head).value
+        try:
+            callback = value(**named.options) if isinstance(value, type) else value
+        except Exception as error:
+            raise ConfigError(f"{text} cannot be built: {said(error)}") from None
+        if not isinstance(callback, pl.Callback):
+            raise ConfigError(f"{text} is a {type(callback).__name__}, not a pytorch_lightning.Callback")
+        made.append(callback)
+    return made

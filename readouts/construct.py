@@ -1,0 +1,63 @@
+"""Call somebody's constructor by the names of its arguments: what is known is filled in, the rest are options."""
+
+from collections.abc import Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+Known = Mapping[str, Any]
+
+
+def construct(
+    name: str,
+    made_by: type,
+    options: Known,
+    error: type[ValueError],
+    *,
+    fixed: Known | None = None,
+    usual: Known | None = None,
+    if_needed: Known | None = None,
+) -> Any:
+    """`made_by(…)`, or an `error` of one line that shows how it is called.
+
+    fixed      filled in where the constructor takes them; no option may change them
+    usual      filled in where the constructor takes them, unless an option says otherwise
+    if_needed  filled in where an argument without a default would be missing
+    """
+    taken = signature(made_by).parameters
+    anything = any(argument.kind == Parameter.VAR_KEYWORD for argument in taken.values())
+    own = {key: value for key, value in (fixed or {}).items() if key in taken}
+    named = [key for key, argument in taken.items() if argument.kind in _NAMED]
+    if wrong := [option for option in options if option in own or not (option in named or anything)]:
+        choices = [key for key in named if key not in own]
+        listed = f"choose from {', '.join(choices)}" if choices else "it takes none"
+        raise error(f"{name} has no option {wrong[0]!r}: {listed}")
+    given = {key: value for key, value in (usual or {}).items() if key in taken} | own | dict(options)
+    needed = [key for key in named if taken[key].default is Parameter.empty and key not in given]
+    given |= {key: (if_needed or {})[key] for key in needed if key in (if_needed or {})}
+    if missing := [key for key in needed if key not in given]:
+        raise error(f"{name} needs {', '.join(missing)}: name it as an option; {_call(name, made_by)}")
+    try:
+        return made_by(**given)
+    except error:
+        raise
+    except Exception as raised:
+        raise error(f"{name} cannot be built: {said(raised)}; {_call(name, made_by)}") from raised
+
+
+def said(error: BaseException) -> str:
+    """`ValueError: the first line of it`."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+_NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def _call(name: str, made_by: type) -> str:
+    """`it is called as MyReadout(in_channels, width=3)`."""
+    stars = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+    parts = [
+        stars.get(argument.kind, "") + (key if argument.default is Parameter.empty else f"{key}={argument.default!r}")
+        for key, argument in signature(made_by).parameters.items()
+    ]
+    return f"it is called as {name}({', '.join(parts)})"
