@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from permlab.readouts.names import NAMES
-from permlab.tasks.metrics import HEADLINES, METRICS
+from permlab.tasks.metrics import headline_of, in_order
 
 SPLITS = {
     "train": "training",
@@ -96,14 +96,11 @@ class StoredSweep:
 
     def metrics(self, dataset: str) -> list[str]:
         """The metrics that were measured, in the paper's order; the loss last."""
-        names = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
-        known = [name for name in METRICS if name in names]
-        return known + sorted(names - set(known))
+        return in_order(self.values.loc[self.values["dataset"] == dataset, "metric"].unique())
 
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
-        names = self.metrics(dataset)
-        return next((name for name in (*HEADLINES, *names) if name in names), None)
+        return headline_of(self.metrics(dataset)) or None
 
     def splits(self, dataset: str) -> list[str]:
         names = set(self.values.loc[self.values["dataset"] == dataset, "split"])
