@@ -48,7 +48,7 @@ def facts_of(method: str) -> Method:
     return METHODS.get(method.partition(",")[0], _OTHER)
 
 
-def in_order(methods: Iterable[str]) -> list[str]:
+def methods_in_order(methods: Iterable[str]) -> list[str]:
     """The paper's readouts in the paper's order, then the other built-in ones, then the rest by name; each once."""
     places = {name: place for place, name in enumerate(NAMES)}
     return sorted(set(methods), key=lambda method: (places.get(method.partition(",")[0], len(NAMES)), method))

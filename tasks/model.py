@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch
@@ -12,13 +13,20 @@ from permlab.tasks.ragged import RaggedLinear
 
 
 class Head(nn.Module):
-    """ζ: `layers` dense layers of `hidden` units, σ and dropout after each, then one output: [B, m] → [B].
+    """ζ: `layers` dense layers of `hidden` units, σ and dropout after each, then the outputs: [B, m] → [B, outputs], or
+    [B] for one output.
 
     After a row readout the first layer is ragged: it takes the rows without most of their padding.
     """
 
     def __init__(
-        self, readout: Any, hidden: int = 150, layers: int = 3, activation: str = "relu", dropout: float = 0.0
+        self,
+        readout: Any,
+        hidden: int = 150,
+        layers: int = 3,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.takes_rows = gives_rows(readout)
@@ -28,25 +36,55 @@ class Head(nn.Module):
             else nn.Linear(readout.out_channels, hidden)
         )
         self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
-        self.last = nn.Linear(hidden, 1)
+        self.last = nn.Linear(hidden, outputs)
         self.activation, self.dropout = activation_of(activation), Dropout(dropout)
 
     def forward(self, pooled: Tensor, batch: GraphBatch) -> Tensor:
         z = self.first(pooled, batch.sizes) if self.takes_rows else self.first(pooled)
         for layer in (*self.inner, self.last):
             z = layer(self.dropout(self.activation(z)))
-        return z.squeeze(-1)
+        return z.squeeze(-1)  # which leaves several outputs as they are
+
+
+def standardise_on(y: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the targets [G] or [G, T] that are present: scalars or [T], in double precision.
+
+    A target that is always the same has standard deviation 1.
+    """
+    present, y = ~y.isnan(), y.double()
+    count = present.sum(dim=0).clamp(min=1)
+    mean = y.nansum(dim=0) / count
+    std = ((y - mean).square().nansum(dim=0) / count).sqrt()
+    return mean, torch.where(std > 0, std, torch.ones_like(std))
+
+
+class Standardise(nn.Module):
+    """z ↦ mean + std · z: from standardised targets to the data's units, [B] or [B, T]. Both numbers, or [T], are
+    buffers, so that the weights of a model include them.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor | float, std: Tensor | float) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.get_default_dtype()).clone())
+        self.register_buffer("std", torch.as_tensor(std, dtype=torch.get_default_dtype()).clone())
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.mean + self.std * z
 
 
 class GraphModel(nn.Module):
-    """GraphBatch → [B]: a logit, or the estimate of the target.
+    """GraphBatch → [B] or [B, outputs]: logits, or estimates of the targets.
 
     backbone: GraphBatch → x [n, d]. readout: any PyG aggregation, x [n, d] → [B, m], or rows where the head takes rows.
+    scale: from the head's output to the data's units.
     """
 
-    def __init__(self, backbone: nn.Module, readout: nn.Module, head: Head) -> None:
+    def __init__(self, backbone: nn.Module, readout: nn.Module, head: Head, scale: Standardise | None = None) -> None:
         super().__init__()
-        self.backbone, self.readout, self.head = backbone, readout, head
+        self.backbone, self.readout, self.head, self.scale = backbone, readout, head, scale
         if isinstance(readout, Readout):
             readout.validate = False  # batches are well-formed, and checking values waits for the device
 
@@ -58,4 +96,5 @@ class GraphModel(nn.Module):
             pooled = self.readout(x, ptr=batch.ptr)
         else:
             pooled = self.readout(x, batch.batch, dim_size=len(batch))
-        return self.head(pooled, batch)
+        z = self.head(pooled, batch)
+        return z if self.scale is None else self.scale(z)

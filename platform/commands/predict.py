@@ -26,12 +26,13 @@ def run(args: argparse.Namespace) -> int:
     import pyarrow.parquet
 
     from permlab.platform.run.predict import FinishedRun, locate
+    from permlab.platform.run.record import prediction_columns
 
     finished = FinishedRun.load(locate(args.run, Path(args.runs)))
     dataset = args.dataset or finished.settings.dataset
     store, predictions, metrics = finished.predict(dataset)
     if args.out:
-        columns = {"graph_id": store.graph_id, "y": store.y, "prediction": predictions.numpy()}
+        columns = {"graph_id": store.graph_id, "y": store.y} | prediction_columns(predictions)
         try:
             pa.parquet.write_table(pa.table(columns), args.out)
         except (OSError, pa.ArrowInvalid) as error:

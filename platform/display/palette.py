@@ -7,7 +7,7 @@ protanopia, deuteranopia and tritanopia, among those with a contrast of at least
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from permlab.readouts.names import NAMES, in_order
+from permlab.readouts.names import NAMES, methods_in_order
 
 COLOURS = ("#c32d2d", "#0f96ff", "#879678", "#c378b4", "#d27800", "#871eff", "#b400b4")
 MARKERS = ("circle", "square", "cross", "diamond", "up", "down", "plus")
@@ -26,7 +26,7 @@ def styles_of(methods: Iterable[str]) -> dict[str, Style]:
     compared; others take the next ones by name. The first 196 differ.
     """
     places = {name: place for place, name in enumerate(NAMES)}
-    ordered = in_order(methods)
+    ordered = methods_in_order(methods)
     for method in ordered:
         places.setdefault(method, len(places))
     return {method: _style(places[method]) for method in ordered}

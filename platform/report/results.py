@@ -15,7 +15,7 @@ from permlab.platform.report.markdown import escape
 from permlab.platform.report.recipe import RECIPES, other_settings
 from permlab.platform.settings.words import describe
 from permlab.platform.sweep.plan import Cell
-from permlab.tasks.metrics import HEADLINES, metric_label
+from permlab.tasks.metrics import headline_of, metric_label
 
 PAPER = Path(__file__).parent / "paper_tables.csv"  # the 336 numbers of the paper's tables, from its appendix
 
@@ -68,8 +68,7 @@ def paper_numbers() -> dict[Kind, float]:
 
 def headline(estimated: dict[Kind, Estimate]) -> str:
     """The metric that a person looks at first, if it was measured."""
-    measured = {kind[4] for kind in estimated}
-    return next((metric for metric in HEADLINES if metric in measured), min(measured, default=""))
+    return headline_of(kind[4] for kind in estimated)
 
 
 def splits_of(estimated: dict[Kind, Estimate]) -> list[str]:

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from permlab.readouts.names import in_order
-from permlab.tasks.metrics import HEADLINES, METRICS
+from permlab.readouts.names import methods_in_order
+from permlab.tasks.metrics import headline_of, in_order
 
 SPLITS = {
     "train": "training",
@@ -89,21 +89,18 @@ class StoredSweep:
     @property
     def methods(self) -> list[str]:
         """In the paper's order, then the other methods."""
-        return in_order(self.cells["method"])
+        return methods_in_order(self.cells["method"])
 
     def widths(self, dataset: str) -> list[int]:
         return [int(d) for d in sorted(self.cells.loc[self.cells["dataset"] == dataset, "d"].unique())]
 
     def metrics(self, dataset: str) -> list[str]:
         """The metrics that were measured, in the paper's order; the loss last."""
-        names = set(self.values.loc[self.values["dataset"] == dataset, "metric"])
-        known = [name for name in METRICS if name in names]
-        return known + sorted(names - set(known))
+        return in_order(self.values.loc[self.values["dataset"] == dataset, "metric"].unique())
 
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
-        names = self.metrics(dataset)
-        return next((name for name in (*HEADLINES, *names) if name in names), None)
+        return headline_of(self.metrics(dataset)) or None
 
     def splits(self, dataset: str) -> list[str]:
         names = set(self.values.loc[self.values["dataset"] == dataset, "split"])

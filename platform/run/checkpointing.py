@@ -11,7 +11,6 @@ import pytorch_lightning as pl
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.run.checkpoint import RunState, save_state
 from permlab.platform.settings.run import TrainSettings
-from permlab.tasks.metrics import higher_is_better
 from permlab.tasks.task import LOSS, GraphTask
 
 OnEpoch = Callable[[list[dict[str, float]]], None]
@@ -97,7 +96,7 @@ class Keeper(pl.Callback):
             return
         score = task.measured["validation"][objective.headline]
         best = state.best_score
-        sign = 1 if higher_is_better(objective.headline) else -1
+        sign = 1 if objective.metrics[objective.headline].higher_is_better else -1
         if not math.isnan(score) and (best is None or sign * score > sign * best):
             state.best_score, state.best_epoch, state.waited = score, state.epoch, 0
             state.best_weights = {name: weight.cpu().clone() for name, weight in task.model.state_dict().items()}

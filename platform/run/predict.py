@@ -19,7 +19,7 @@ from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import read_settings
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel
-from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.objectives import Objective, choose_objective
 from permlab.tasks.task import GraphTask
 
 FIRST_VERSION = 7  # the first version of results whose weights fit this model
@@ -32,6 +32,7 @@ class FinishedRun:
     settings: RunSettings
     model: GraphModel
     facts: dict[str, Any]
+    objective: Objective
 
     @classmethod
     def load(cls, folder: Path) -> "FinishedRun":
@@ -43,12 +44,14 @@ class FinishedRun:
         if run.get("version", 0) < FIRST_VERSION:
             raise RunError(f"the weights in {folder} are of an older version of PermLab; train this run again")
         settings = _settings(run, folder)
-        model = build_model(settings, run["model"]["in_channels"], run["model"]["max_nodes"])
+        facts = {"target": "y", "classes": 2} | run["model"]  # older versions knew two classes only
+        objective = choose_objective(facts["task"], (facts["target"],), facts["classes"])
+        model = build_model(settings, facts["in_channels"], facts["max_nodes"], objective.outputs)
         try:
             model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
         except Exception as error:  # torch.load raises many kinds for a damaged file
             raise RunError(f"{weights} cannot be read ({type(error).__name__})") from None
-        return cls(settings, model, run["model"])
+        return cls(settings, model, facts, objective)
 
     def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
         """The data set, a prediction for every graph in its order, and the metrics over all of it."""
@@ -59,10 +62,12 @@ class FinishedRun:
             raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
         if manifest.task != facts["task"]:
             raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts['task']}")
+        if manifest.task == "classification" and manifest.classes > facts["classes"]:
+            raise RunError(f"{dataset} has {manifest.classes} classes; the run was trained for {facts['classes']}")
         limit: int | None = getattr(self.model.readout, "max_nodes", None)
         if limit is not None and manifest.max_nodes > limit:
             raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")
-        task = GraphTask(self.model, OBJECTIVES[facts["task"]](), ("train",))
+        task = GraphTask(self.model, self.objective, ("train",))
         everything = torch.arange(len(store)).numpy()
         data = GraphData(store, Split(everything, everything[:0], everything[:0]), ("train",), self.settings.seed)
         train = self.settings.train.model_copy(update={"precision": 32})  # evaluation sets its own precision

@@ -16,8 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import torch
 
 from permlab.datasets.manifest import Manifest
 from permlab.datasets.sources.base import file_digest
@@ -90,6 +92,8 @@ class Record:
             "dataset": {"name": manifest.name, "digest": manifest.digest, "graphs": manifest.graphs},
             "model": {
                 "task": manifest.task,
+                "target": manifest.target,
+                "classes": manifest.classes,
                 "in_channels": len(manifest.feature_names),
                 "max_nodes": manifest.max_nodes,
                 "feature_names": manifest.feature_names,
@@ -158,7 +162,7 @@ class Record:
         parts = []
         for split, predictions in result.outputs.items():
             graphs = EvaluationLoader(data, split).graphs
-            columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs], "prediction": predictions.numpy()}
+            columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs]} | prediction_columns(predictions)
             parts.append(pa.table({"split": [split] * len(graphs)} | columns))
         with whole_file(self.folder / PREDICTIONS) as file:
             pa.parquet.write_table(pa.concat_tables(parts), file)
@@ -169,6 +173,13 @@ class Record:
 def summary(result: Result) -> dict[str, Any]:
     """The document of `train --json`."""
     return without_nan({name: getattr(result, name) for name in SUMMARY})
+
+
+def prediction_columns(predictions: torch.Tensor) -> dict[str, np.ndarray]:
+    """[G] is the column `prediction`; [G, outputs] are `prediction_0`, `prediction_1`, …"""
+    if predictions.ndim == 1:
+        return {"prediction": predictions.numpy()}
+    return {f"prediction_{number}": column.numpy() for number, column in enumerate(predictions.T)}
 
 
 def engine_tags(engine: dict[str, str], numerics: list[Numerics]) -> dict[str, str]:

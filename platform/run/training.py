@@ -13,7 +13,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
-from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.errors import ConfigError
 from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.run.checkpoint import RunState, load_state
 from permlab.platform.run.checkpointing import Keeper, OnEpoch
@@ -26,7 +26,7 @@ from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.objectives import choose_objective
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
@@ -70,8 +70,7 @@ class Training:
     def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
         store = store or GraphStore.open(settings.dataset, build_missing=True)
         manifest = store.manifest
-        if manifest.task == "classification" and manifest.classes != 2:
-            raise RunError(f"{settings.dataset} has {manifest.classes} classes; only two-class data sets are supported")
+        objective = choose_objective(manifest.task, (manifest.target,), manifest.classes)
         held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
         split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
         for part in settings.splits:
@@ -88,8 +87,8 @@ class Training:
             settings.train.fresh_permutations,
             bool(settings.train.overfit_batches),
         )
-        model = build_model(settings, len(manifest.feature_names), manifest.max_nodes)
-        task = GraphTask(model, OBJECTIVES[manifest.task](), settings.splits, recipe_of(settings))
+        model = build_model(settings, len(manifest.feature_names), manifest.max_nodes, objective.outputs)
+        task = GraphTask(model, objective, settings.splits, recipe_of(settings))
         return cls(settings, store, data, task, cell_key(settings, manifest.digest))
 
     @property
@@ -177,7 +176,7 @@ class Training:
         trainer.validate(task, datamodule=self.data, verbose=False)
 
 
-def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> GraphModel:
+def build_model(settings: RunSettings, in_channels: int, max_nodes: int, outputs: int = 1) -> GraphModel:
     """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
     model = settings.model
     if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
@@ -192,7 +191,7 @@ def build_model(settings: RunSettings, in_channels: int, max_nodes: int) -> Grap
         readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
         readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
         settings.check_weights(in_channels, readout.out_channels)
-        head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout)
+        head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout, outputs)
     dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
     return GraphModel(gcn, readout, head).to(dtype)
 

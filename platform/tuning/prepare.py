@@ -16,7 +16,7 @@ from permlab.platform.tuning.lease import Lease
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Space, check_options, defaults, parse_space
 from permlab.platform.tuning.study import Study, open_storage
-from permlab.tasks.metrics import BY_TASK, higher_is_better
+from permlab.tasks.metrics import higher_is_better, kind_of, metrics_of
 
 _TRIALS = 41  # entropy of the trials' seeds, which differ from those of the sweep that follows
 
@@ -30,7 +30,7 @@ def tuning_folder(settings: SweepSettings) -> Path:
 
 
 def metric_of(tune: TuneSettings, manifest: Manifest) -> str:
-    known = BY_TASK[manifest.task]
+    known = metrics_of(kind_of(manifest.task, (manifest.target,), manifest.classes), (manifest.target,))
     metric = tune.metric or next(iter(known))
     if metric not in known:
         raise ConfigError(f"tune.metric={metric}: {manifest.name} is measured by {', '.join(known)}")

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from permlab.platform.files.secrets import unmasked
 from permlab.platform.settings.run import Settings
 from permlab.platform.tuning.space import parse_space
-from permlab.tasks.metrics import METRICS
+from permlab.tasks.metrics import METRICS, find_metric
 
 
 class TuneSettings(Settings):
@@ -50,9 +50,8 @@ class TuneSettings(Settings):
     @field_validator("metric")
     @classmethod
     def _known_metric(cls, metric: str | None) -> str | None:
-        known = sorted(METRICS)
-        if metric is not None and metric not in known:
-            raise ValueError(f"there is no such metric; choose from {', '.join(known)}")
+        if metric is not None and find_metric(metric) is None:
+            raise ValueError(f"there is no such metric; choose from {', '.join(sorted(METRICS))}")
         return metric
 
     @field_validator("storage")

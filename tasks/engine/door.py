@@ -5,6 +5,7 @@ loss and every gradient of one batch, by autograd in double precision.
 """
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
             ("backbone", model.backbone, (GCN,)),
             ("readout", model.readout, tuple(POOLS)),
             ("head", head, (Head,)),
+            ("scale", model.scale, (NoneType,)),
         ]
         if type(model.backbone) is GCN and type(head) is Head:
             activations = (model.backbone.activation, model.backbone.last_activation, head.activation)
@@ -111,6 +113,16 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
             return f"{name} takes no gradient, or is not contiguous"
     if data.store.device.type != "cpu" or data.store.y.ndim != 1:
         return "the engine takes data on the CPU with one target per graph"
+    if np.isnan(data.store.y[data.split.train]).any():
+        return "the engine takes no graphs without a label"
+    if (outputs := task.model.head.last.out_features) != 1:  # type: ignore[union-attr]
+        return f"the head gives {outputs} numbers per graph; the engine takes one"
+    objective: Any = task.objective
+    if not objective.has_default_loss:
+        name = getattr(objective.loss_function, "__name__", type(objective.loss_function).__name__)
+        return f"the engine does not know the loss {name}"
+    if getattr(objective, "std", None) is not None:
+        return "the engine does not know standardised targets"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if task.recipe.scheduler != "none":

@@ -26,12 +26,13 @@ from permlab.readouts.segments import segment_sum
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import OBJECTIVES
+from permlab.tasks.objectives import choose_objective
 from permlab.tasks.task import OPTIMIZERS, GraphTask
 from tests.datasets.stores import build_store
 from tests.readouts.cases import OWN
 
 FEATURES, MAX_NODES, D = 5, 14, 4
+OBJECTIVES = ("classification", "regression")
 WIDTHS = {"power_sums": 1, "alpha0": 2, "alpha1": 2, "alpha2": 2, "zeta0": 2, "zeta1": 2, "polynomial": 2}
 
 Pair = tuple[list[GraphBatch], list[GraphBatch]]
@@ -77,7 +78,7 @@ def task_of(
     torch.manual_seed(0)
     backbone = GCN(FEATURES, 6, d, activation=activation, dropout=dropout)
     model = GraphModel(backbone, readout, Head(readout, 7, 3, activation, dropout))
-    return GraphTask(model, OBJECTIVES[objective](), ("train", "holdout_perm"))
+    return GraphTask(model, choose_objective(objective, ("y",), 2), ("train", "holdout_perm"))
 
 
 def take_steps(

@@ -10,7 +10,7 @@ from permlab.readouts.catalogue import build
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import OBJECTIVES, Objective
+from permlab.tasks.objectives import Objective, choose_objective
 from permlab.tasks.task import GraphTask, Recipe
 
 
@@ -35,7 +35,7 @@ def make_task(
     for bias in gcn.biases:
         torch.nn.init.normal_(bias)
     model = GraphModel(gcn, readout, Head(readout, 9, 3, activation, dropout)).float()
-    objective = OBJECTIVES[objective]() if isinstance(objective, str) else objective
+    objective = choose_objective(objective, ("y",), 2) if isinstance(objective, str) else objective
     return GraphTask(model, objective, ("train",), recipe)
 
 
