@@ -1,12 +1,10 @@
 """The names of data sets: `qm9`, `qm9,limit=5000`, `tu:MUTAG`, `table:mine.csv,target=logp`, …"""
 
 import difflib
-import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
-from permlab.datasets.errors import DataUsageError
+from permlab.datasets.errors import DatasetNameError
 from permlab.datasets.sources.base import Source
 from permlab.datasets.sources.qm9 import QM9
 from permlab.datasets.sources.synthetic import Synthetic
@@ -32,12 +30,7 @@ class DatasetName:
 
     @property
     def folder(self) -> str:
-        text = self.text
-        if isinstance(self.source, Table):
-            path = Path(self.source.file).expanduser().resolve()
-            digest = hashlib.sha256(f"{path} {text}".encode()).hexdigest()[:8]
-            return f"table-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)[:40]}-{digest}"
-        return text.replace(":", "-")
+        return self.source.folder(self.text)
 
 
 def parse_name(text: str) -> DatasetName:
@@ -54,15 +47,9 @@ def parse_name(text: str) -> DatasetName:
     if len(parameters) < len(pairs):
         raise DatasetNameError(f"data set {text!r} sets a parameter twice")
     source = SOURCES[kind].from_text(text, argument or None, parameters)
-    defaults = type(source).__dataclass_fields__
-    changed = [f"{key}={getattr(source, key)}" for key in parameters if getattr(source, key) != defaults[key].default]
-    return DatasetName(",".join([head, *changed]), source)
+    return DatasetName(",".join([head, *source.named(parameters)]), source)
 
 
 def choices() -> str:
     names = [f"{kind}:{source.argument.upper()}" if source.argument else kind for kind, source in SOURCES.items()]
     return f"choose from {', '.join(names)}"
-
-
-class DatasetNameError(DataUsageError):
-    """No data set has that name."""

@@ -23,7 +23,7 @@ def start(name: str = "", path: str = "") -> None:
     """Import what is needed; with a name, write its training part of seed 0 to the path first."""
     if name:
         store = GraphStore.open(name)
-        PlainDataset.save(to_pyg(store, store.split(0).train), path)
+        PlainDataset.save(to_pyg(store, store.split(0).train, edge_features=False), path)
 
 
 def open_set(name: str) -> float:

@@ -111,6 +111,8 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
             return f"{name} takes no gradient, or is not contiguous"
     if data.store.device.type != "cpu" or data.store.y.ndim != 1:
         return "the engine takes data on the CPU with one target per graph"
+    if data.store.manifest.gaps:
+        return "labels are missing"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if task.recipe.scheduler != "none":

@@ -154,7 +154,7 @@ def test_truncated_manifest(cache: Path, length: int) -> None:
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"format": 99}, "has cache format 99, this version reads 1"), ({"holdout": 7}, "does not match its digest")],
+    [({"format": 99}, "has cache format 99, this version reads 2"), ({"holdout": 7}, "does not match its digest")],
 )
 def test_edited_manifest(cache: Path, change: dict, says: str) -> None:
     build(SMALL)

@@ -9,7 +9,7 @@ def test_one_data_set_has_one_name() -> None:
     name = parse_name("qm9,seed=3,limit=500")
     assert name.text == name.folder == "qm9,limit=500,seed=3"
     assert name.source == QM9(limit=500, seed=3)
-    assert parse_name("qm9,limit=0,target=gap").text == "qm9"
+    assert parse_name("qm9,limit=0").text == "qm9"
 
 
 def test_folders_are_safe_and_tell_tables_apart() -> None:
@@ -29,7 +29,9 @@ def test_a_file_name_may_hold_a_comma() -> None:
         ("", "unknown data set ''"),
         ("tu", "needs a name, as in tu:NAME"),
         ("qm9:x", "after a colon, got 'x'"),
-        ("qm9,limits=3", r"unknown parameter 'limits' \(choose from limit, seed, target\)"),
+        ("qm9,limits=3", r"unknown parameter 'limits' \(choose from limit, seed\)"),
+        ("qm9,target=homo", "holds all its targets; choose one for a run with data.target=homo"),
+        ("tu:MUTAG,target=2", "choose one for a run with data.target=target_2"),
         ("qm9,limit=many", "limit='many' is not a value of type int"),
         ("qm9,limit=1,limit=2", "sets a parameter twice"),
         ("table:x.csv,skip_invalid=maybe", "skip_invalid='maybe' is not a value of type bool"),
