@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from permlab.datasets.catalogue import DatasetName, parse_name
 from permlab.datasets.checked import checked_manifest, compare
+from permlab.datasets.chunk import GraphChunk
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import (
     FILE_NAME,
@@ -27,15 +29,10 @@ from permlab.datasets.manifest import (
     read_manifest,
 )
 from permlab.datasets.molecules import GUARD
-from permlab.datasets.remote import RemoteFolder, remote_address
-from permlab.datasets.sources.base import Progress, file_digest
+from permlab.datasets.places import cache_root
+from permlab.datasets.remote import RemoteFolder
+from permlab.datasets.sources.base import Progress, Reading, file_digest
 from permlab.datasets.writer import ShardWriter
-
-
-def cache_root() -> Path:
-    """`PERMLAB_CACHE`, or `~/.cache/permlab`; if the cache is on object storage, the folder of its local copies."""
-    variable = "PERMLAB_LOCAL_CACHE" if remote_address() else "PERMLAB_CACHE"
-    return Path(os.environ.get(variable) or "~/.cache/permlab").expanduser()
 
 
 def folder_of(name: DatasetName) -> Path:
@@ -161,8 +158,10 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
     reading = name.source.read(workspace, download)
     source_digest = name.source.digest() or _digest_of_zip(workspace)
     progress(0, reading.total)
-    with ShardWriter(result, len(reading.feature_names)) as writer:
+    widths = len(reading.feature_names), len(reading.targets), len(reading.edge_feature_names)
+    with ShardWriter(result, *widths) as writer:
         for chunk in reading.chunks:
+            _check(chunk, reading)
             writer.append(chunk)
             progress(writer.graphs, reading.total)
         if not writer.graphs:
@@ -174,12 +173,16 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
             source=type(name.source).__name__,
             source_digest=source_digest,
             task=reading.task,
-            target=reading.target,
-            unit=reading.unit,
+            targets=list(reading.targets),
+            units=list(reading.units or ("",) * len(reading.targets)),
+            default_target=reading.default_target,
             classes=reading.classes,
+            gaps=reading.gaps,
             feature_names=list(reading.feature_names),
+            edge_feature_names=list(reading.edge_feature_names),
             holdout=reading.holdout,
             graphs=writer.graphs,
+            dropped=0 if reading.total is None else reading.total - writer.graphs,
             nodes=writer.nodes,
             edges=writer.edges,
             min_nodes=writer.min_nodes,
@@ -188,6 +191,19 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
             arrays=arrays,
             digest=dataset_digest(shards),
         )
+
+
+def _check(chunk: GraphChunk, reading: Reading) -> None:
+    """A chunk is as its reading says: labels are missing only where they may be, and widths are right."""
+    missing = np.isnan(chunk.y if chunk.y.ndim == 2 else chunk.y[:, None])
+    if missing.any() and not reading.gaps:
+        graph, target = np.argwhere(missing)[0]
+        raise DataError(f"graph {chunk.graph_id[graph]} has no label of {reading.targets[target]!r}")
+    edge_features = 0 if chunk.edge_attr is None else chunk.edge_attr.shape[1]
+    found = chunk.x.shape[1], missing.shape[1], edge_features
+    named = len(reading.feature_names), len(reading.targets), len(reading.edge_feature_names)
+    if found != named:
+        raise DataError(f"the source names {named} features, targets and edge features, and its graphs have {found}")
 
 
 def _digest_of_zip(workspace: Path) -> str:

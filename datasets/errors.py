@@ -14,3 +14,7 @@ class DataUsageError(DataError):
     """The call was wrong: an unknown name, parameter or value (exit code 2)."""
 
     exit_code = 2
+
+
+class DatasetNameError(DataUsageError):
+    """No data set has that name."""

@@ -12,7 +12,7 @@ from permlab.datasets.errors import DataError
 from permlab.datasets.seal import BrokenSeal, sealed, unsealed
 
 FILE_NAME = "manifest.json"
-FORMAT = 1  # format of the files below; raise it when they change, and old caches are rebuilt
+FORMAT = 2  # format of the files below; raise it when they change, and old caches are rebuilt
 
 
 class CacheMissing(DataError):
@@ -47,12 +47,16 @@ class Manifest:
     source: str  # class and digest of what was read
     source_digest: str
     task: str
-    target: str
-    unit: str
+    targets: list[str]
+    units: list[str]  # one per target, empty where there is none
+    default_target: str  # what is learned if a run names no target; empty: all of them
     classes: int
+    gaps: bool  # labels are missing: NaN in y
     feature_names: list[str]
+    edge_feature_names: list[str]
     holdout: int | float
     graphs: int
+    dropped: int  # entries of the source that gave no graph, or have no label
     nodes: int
     edges: int
     min_nodes: int

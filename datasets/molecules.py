@@ -2,6 +2,7 @@
 
 Features of an atom, r = 11: one-hot H C N O F, atomic number, aromatic, sp, sp2, sp3, number of hydrogens.
 Any other element has a zero one-hot and is identified by its atomic number.
+Features of a bond, s = 4: one-hot single, double, triple, aromatic, as in PyG's QM9. Any other kind has a zero one-hot.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ GUARD = (
     "`if __name__ == '__main__':`, or build the data set first with: permlab data build NAME"
 )
 FEATURE_NAMES = ("H", "C", "N", "O", "F", "atomic_number", "aromatic", "sp", "sp2", "sp3", "num_hydrogens")
+EDGE_FEATURE_NAMES = ("single", "double", "triple", "aromatic")
 _ONE_HOT = np.array([1, 6, 7, 8, 9])
 
 
@@ -34,7 +36,13 @@ class Molecules(NamedTuple):
     counts: np.ndarray  # [G] int64
     src: np.ndarray  # [bonds] int64, rows of x, one direction
     dst: np.ndarray
+    bond: np.ndarray  # [bonds] int8, place in EDGE_FEATURE_NAMES, -1 for any other kind
     group: np.ndarray  # [G] int64, equal for equal canonical SMILES
+
+    @property
+    def edge_attr(self) -> np.ndarray:
+        """The kinds of the bonds, one-hot: [bonds, 4] float32."""
+        return (self.bond[:, None] == np.arange(len(EDGE_FEATURE_NAMES))).astype(np.float32)
 
 
 def read_smiles(smiles: list[str]) -> Molecules:
@@ -44,9 +52,11 @@ def read_smiles(smiles: list[str]) -> Molecules:
     RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
     hybridisations = [Chem.HybridizationType.SP, Chem.HybridizationType.SP2, Chem.HybridizationType.SP3]
     code = {kind: i for i, kind in enumerate(hybridisations)}
+    bonds = [Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE, Chem.BondType.AROMATIC]
+    bond_code = {kind: i for i, kind in enumerate(bonds)}
     valid, counts, group = [], [], []
     heavy_start, number, aromatic, hybrid, hydrogens = [], [], [], [], []
-    bond_from, bond_to = [], []
+    bond_from, bond_to, bond_kind = [], [], []
     start = 0  # first row of the next molecule
     for text in smiles:
         molecule = Chem.MolFromSmiles(text) if text else None
@@ -63,6 +73,7 @@ def read_smiles(smiles: list[str]) -> Molecules:
         for bond in molecule.GetBonds():
             bond_from.append(start + bond.GetBeginAtomIdx())
             bond_to.append(start + bond.GetEndAtomIdx())
+            bond_kind.append(bond_code.get(bond.GetBondType(), -1))
         heavy_start.append((start, molecule.GetNumAtoms()))
         counts.append(molecule.GetNumAtoms() + total_hydrogens)
         canonical = Chem.MolToSmiles(molecule).encode()
@@ -80,6 +91,7 @@ def read_smiles(smiles: list[str]) -> Molecules:
 
     src = np.concatenate([np.array(bond_from, dtype=np.int64), parent_row])
     dst = np.concatenate([np.array(bond_to, dtype=np.int64), hydrogen_row])
+    kinds = np.concatenate([np.array(bond_kind, dtype=np.int8), np.zeros(len(hydrogen_row), dtype=np.int8)])
     x = np.zeros((start, len(FEATURE_NAMES)), dtype=np.float32)
     x[:, :5] = atomic_number[:, None] == _ONE_HOT
     x[:, 5] = atomic_number
@@ -87,7 +99,9 @@ def read_smiles(smiles: list[str]) -> Molecules:
     x[heavy_row, 7:10] = np.array(hybrid)[:, None] == np.arange(3)
     np.add.at(x[:, 10], src[atomic_number[dst] == 1], 1)
     np.add.at(x[:, 10], dst[atomic_number[src] == 1], 1)
-    return Molecules(np.array(valid, dtype=bool), x, np.array(counts, np.int64), src, dst, np.array(group, np.int64))
+    return Molecules(
+        np.array(valid, dtype=bool), x, np.array(counts, np.int64), src, dst, kinds, np.array(group, np.int64)
+    )
 
 
 def usable_cores() -> int:

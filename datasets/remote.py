@@ -8,7 +8,6 @@ Every machine copies a data set once to its local disk, checks each file against
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,17 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from permlab.datasets.errors import DataError, DataUsageError
-from permlab.datasets.manifest import FILE_NAME, CacheBroken, Manifest, read_manifest
+from permlab.datasets.manifest import FILE_NAME, FORMAT, CacheBroken, Manifest, read_manifest
+from permlab.datasets.places import remote_address
 from permlab.datasets.seal import unsealed
 from permlab.datasets.sources.base import Progress
 
 CHUNK = 4 * 2**20
-
-
-def remote_address() -> str | None:
-    """`PERMLAB_CACHE`, if it is an address and not a folder."""
-    root = os.environ.get("PERMLAB_CACHE", "")
-    return root.rstrip("/") if "://" in root else None
 
 
 class RemoteFolder:
@@ -51,11 +45,12 @@ class RemoteFolder:
         return cls(address, folder) if address else None
 
     def digest(self, name: str) -> str | None:
-        """The digest of the stored data set; None if there is none, or its manifest is damaged."""
+        """The digest of the stored data set; None if there is none in this format, or its manifest is damaged."""
         with self._one_line(name):
             document = self._manifest()
         try:
-            return str(unsealed(json.loads(document))["digest"]) if document else None
+            manifest = unsealed(json.loads(document)) if document else {}
+            return str(manifest["digest"]) if manifest["format"] == FORMAT else None
         except (ValueError, KeyError):
             return None
 
@@ -74,10 +69,12 @@ class RemoteFolder:
                 stream.write((folder / FILE_NAME).read_bytes())
 
     def download(self, folder: Path, name: str, progress: Progress) -> bool:
-        """Copy the stored data set to `folder`, checked; False if there is none. The caller holds the folder's lock."""
+        """Copy the stored data set to `folder`, checked; False if there is none, or one in another format. The caller
+        holds the folder's lock.
+        """
         with self._one_line(name):
             document = self._manifest()
-            if document is None:
+            if document is None or unsealed(json.loads(document))["format"] != FORMAT:
                 return False
             scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.building-", dir=folder.parent))
             try:

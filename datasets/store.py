@@ -22,25 +22,38 @@ from permlab.datasets.splits import Split, split
 class GraphStore:
     """G graphs with n nodes in all; every array is a view of a file.
 
-    Flat arrays: `y`, `graph_id`, `group` [G], `node_ptr` [G + 1], and over all nodes Â as CSR (`a_ptr` [n + 1],
-    `a_column` local to the graph, `a_value`) and `az` = Â·Z [n, r]. The raw graphs are in `shards`.
+    Flat arrays: `graph_id`, `group` [G], `node_ptr` [G + 1], and over all nodes Â as CSR (`a_ptr` [n + 1],
+    `a_column` local to the graph, `a_value`) and `az` = Â·Z [n, r]; `edge_attr` [e, s], if there are edge features, in
+    the order of the entries of Â without its diagonal. The raw graphs are in `shards`.
+
+    `targets` are those that were chosen, `units` theirs; `y` is [G] with one of them, [G, T] with several.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, device: torch.device | str = "cpu", target: str | None = None
+    ) -> None:
         self.folder, self.manifest, self.device = folder, manifest, torch.device(device)
+        self.target = target
+        self.targets = chosen_targets(manifest, target)
+        unit = dict(zip(manifest.targets, manifest.units, strict=True))
+        self.units = tuple(unit[name] for name in self.targets)
 
     def to(self, device: torch.device | str) -> "GraphStore":
         """The same data set with all its features on another device."""
-        return self if torch.device(device) == self.device else GraphStore(self.folder, self.manifest, device)
+        same = torch.device(device) == self.device
+        return self if same else GraphStore(self.folder, self.manifest, device, self.target)
 
     @classmethod
-    def open(cls, name: str, *, build_missing: bool = False) -> "GraphStore":
-        """Open a cached data set, checked; with `build_missing` build it first if it is missing or damaged."""
+    def open(cls, name: str, target: str | None = None, *, build_missing: bool = False) -> "GraphStore":
+        """Open a cached data set, checked; with `build_missing` build it first if it is missing or damaged.
+
+        `target` is a name, names joined by +, or * for all; None: the data set's default.
+        """
         parsed = parse_name(name)
         if build_missing:
             ensure(parsed.text)
         folder = fetch(parsed)
-        return cls(folder, checked_manifest(folder, parsed.text))
+        return cls(folder, checked_manifest(folder, parsed.text), target=target)
 
     def __len__(self) -> int:
         return self.manifest.graphs
@@ -54,7 +67,16 @@ class GraphStore:
 
     @cached_property
     def y(self) -> np.ndarray:
-        return self._array("y")
+        """[G], or [G, T] with T > 1 targets; NaN where a label is missing."""
+        y = self._array("y")
+        if list(self.targets) == self.manifest.targets:
+            return y
+        columns = [self.manifest.targets.index(name) for name in self.targets]
+        return y[:, columns[0]].copy() if len(columns) == 1 else y[:, columns]
+
+    @cached_property
+    def edge_attr(self) -> np.ndarray | None:
+        return self._array("edge_attr") if self.manifest.edge_feature_names else None
 
     @cached_property
     def graph_id(self) -> np.ndarray:
@@ -146,7 +168,7 @@ class GraphStore:
 
     def damaged(self) -> CacheBroken:
         """The error to raise if the flat arrays contradict each other."""
-        files = "node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy or az.npy"
+        files = "node_ptr.npy, a_ptr.npy, a_column.npy, a_value.npy, az.npy or edge_attr.npy"
         return CacheBroken(f"{self.folder}: {files} is damaged", self.manifest.name)
 
     def raw_features(self, node: np.ndarray) -> np.ndarray:
@@ -173,6 +195,21 @@ class GraphStore:
         return self.tensor(self.az)
 
 
+def chosen_targets(manifest: Manifest, target: str | None) -> tuple[str, ...]:
+    """The names that `target` stands for: None, a name, names joined by +, or * for all."""
+    wanted = (manifest.default_target or "*") if target is None else target
+    if wanted == "*":
+        return tuple(manifest.targets)
+    names = (wanted,) if wanted in manifest.targets else tuple(wanted.split("+"))
+    for name in names:
+        if name not in manifest.targets:
+            choices = ", ".join(manifest.targets)
+            raise DataUsageError(f"{manifest.name} has no target {name!r}; choose from {choices}, or * for all")
+    if len(set(names)) < len(names):
+        raise DataUsageError(f"target={wanted} names a target of {manifest.name} twice")
+    return names
+
+
 class StoredBatch(GraphBatch):
     """A batch of a store's graphs. Parts that a model does not ask for are not built."""
 
@@ -187,8 +224,7 @@ class StoredBatch(GraphBatch):
         step: int,
     ) -> None:
         self._store, self._first, self._order, self.sizes, self.step = store, first, order, sizes, step
-        self.graph_id, self.edge_attr = store.graph_id[graphs], None
-        self._bounds = ptr
+        self.graph_id, self._bounds = store.graph_id[graphs], ptr
         self.ptr, self.y = store.tensor(ptr), store.tensor(store.y[graphs])
 
     @cached_property
@@ -241,3 +277,21 @@ class StoredBatch(GraphBatch):
         row = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         edges = row != column
         return self._store.tensor(np.stack([row[edges], column[edges]]))
+
+    @cached_property
+    def edge_attr(self) -> torch.Tensor | None:  # type: ignore[override]
+        """In the order of `edge_index`. A row of Â has one entry on the diagonal, so node v's edges begin at
+        a_ptr[v] − v in the data set.
+        """
+        features, store, node = self._store.edge_attr, self._store, self._node
+        if features is None:
+            return None
+        ptr = self._entries[0].astype(np.int64)
+        degree, place = np.diff(ptr) - 1, np.arange(len(node))
+        edges = int(ptr[-1]) - len(node)
+        if len(node) and (degree.min() < 0 or edges != self.edge_index.shape[1]):
+            raise store.damaged()
+        edge = np.arange(edges) + np.repeat((store.a_ptr[node] - node) - (ptr[:-1] - place), degree)
+        if edges and not 0 <= edge.min() <= edge.max() < len(features):
+            raise store.damaged()
+        return store.tensor(features.take(edge, axis=0))

@@ -40,8 +40,10 @@ class GrowingArray:
 class ShardWriter:
     """`append` chunks, then `close` for the list of files and counts."""
 
-    def __init__(self, folder: Path, features: int, shard_bytes: int = SHARD_BYTES) -> None:
-        self.folder, self.features, self.shard_bytes = folder, features, shard_bytes
+    def __init__(
+        self, folder: Path, features: int, targets: int, edge_features: int, shard_bytes: int = SHARD_BYTES
+    ) -> None:
+        self.folder, self.shard_bytes = folder, shard_bytes
         self.pending: list[GraphChunk] = []
         self.shards: list[FileEntry] = []
         self.graphs = self.nodes = self.edges = self.max_nodes = 0
@@ -52,10 +54,12 @@ class ShardWriter:
             "a_column": GrowingArray(folder / "a_column.npy", np.int32),
             "a_value": GrowingArray(folder / "a_value.npy", np.float32),
             "az": GrowingArray(folder / "az.npy", np.float32, features),
-            "y": GrowingArray(folder / "y.npy", np.float32),
+            "y": GrowingArray(folder / "y.npy", np.float32, *([targets] if targets > 1 else [])),
             "graph_id": GrowingArray(folder / "graph_id.npy", np.int64),
             "group": GrowingArray(folder / "group.npy", np.int64),
         }
+        if edge_features:
+            self.arrays["edge_attr"] = GrowingArray(folder / "edge_attr.npy", np.float32, edge_features)
         self.entries = 0  # entries of Â so far
         for name in ("node_ptr", "a_ptr"):
             self.arrays[name].append(np.zeros(1))
@@ -70,6 +74,8 @@ class ShardWriter:
         self.arrays["az"].append(adjacency.az)
         for name in ("y", "graph_id", "group"):
             self.arrays[name].append(getattr(chunk, name))
+        if chunk.edge_attr is not None:
+            self.arrays["edge_attr"].append(chunk.edge_attr)  # edges are sorted as the entries of Â are
         self.entries += len(adjacency.column)
         self.graphs += len(chunk)
         self.nodes += len(chunk.x)

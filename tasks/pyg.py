@@ -8,8 +8,10 @@ from permlab.datasets.batch import GraphBatch
 from permlab.datasets.store import GraphStore
 
 
-def to_pyg(store: GraphStore, graphs: np.ndarray) -> list[Data]:
-    """The raw graphs at these positions as PyG `Data`: x [n, r], edge_index [2, e], y [1]."""
+def to_pyg(store: GraphStore, graphs: np.ndarray, edge_features: bool = True) -> list[Data]:
+    """The raw graphs at these positions as PyG `Data`: x [n, r], edge_index [2, e], edge_attr [e, s] if there are edge
+    features and they are wanted, y [1], or [1, T] with several targets.
+    """
     ends = np.cumsum([len(shard) for shard in store.shards])
     data = []
     for graph in graphs:
@@ -18,7 +20,10 @@ def to_pyg(store: GraphStore, graphs: np.ndarray) -> list[Data]:
         nodes, edges = slice(*shard.node_ptr[local : local + 2]), slice(*shard.edge_ptr[local : local + 2])
         edge_index = torch.from_numpy(np.stack([shard.src[edges], shard.dst[edges]]).astype(np.int64))
         x = torch.from_numpy(shard.x[nodes].copy())
-        data.append(Data(x=x, edge_index=edge_index, y=torch.tensor([shard.y[local]])))
+        y = torch.from_numpy(store.y[graph : graph + 1].copy())
+        data.append(Data(x=x, edge_index=edge_index, y=y))
+        if edge_features and shard.edge_attr is not None:
+            data[-1].edge_attr = torch.from_numpy(shard.edge_attr[edges].copy())
     return data
 
 

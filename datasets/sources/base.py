@@ -14,14 +14,21 @@ Progress = Callable[[int, int | None], None]
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """A source opened for reading: what its graphs are, and the graphs, in chunks."""
+    """A source opened for reading: what its graphs are, and the graphs, in chunks.
+
+    A classification has one target with `classes` classes counted from 0, or several of 0 and 1, each a question with
+    two answers.
+    """
 
     chunks: Iterator[GraphChunk]
     feature_names: tuple[str, ...]
     task: Literal["classification", "regression"]
-    target: str
-    unit: str = ""
-    total: int | None = None
+    targets: tuple[str, ...]
+    units: tuple[str, ...] = ()  # one per target; without any, none has one
+    default_target: str = ""  # what is learned if a run names no target; empty: all of them
+    gaps: bool = False  # labels may be missing: NaN
+    edge_feature_names: tuple[str, ...] = ()
+    total: int | None = None  # graphs, those included that turn out to have no label
     holdout: int | float = 0.2
     classes: int = 0  # in a classification
 
@@ -42,6 +49,15 @@ class Source:
         """Open it. `workspace` is an empty folder that is deleted after the build."""
         raise NotImplementedError
 
+    def folder(self, text: str) -> str:
+        """Where the cache keeps the data set of this name."""
+        return text.replace(":", "-")
+
+    def named(self, parameters: dict[str, str]) -> list[str]:
+        """The parameters that are part of the data set's name: those that differ from their defaults."""
+        defaults = type(self).__dataclass_fields__
+        return [f"{key}={getattr(self, key)}" for key in parameters if getattr(self, key) != defaults[key].default]
+
     @classmethod
     def from_text(cls, label: str, argument: str | None, parameters: dict[str, str]) -> Self:
         """Check every parameter, then construct; problems are reported together, in one line."""
@@ -56,6 +72,10 @@ class Source:
         elif argument:
             problems.append(f"it takes nothing after a colon, got {argument!r}")
         for key, text in parameters.items():
+            if key == "target" and key not in known:
+                chosen = f"target_{text}" if text.isdigit() else text
+                problems.append(f"it holds all its targets; choose one for a run with data.target={chosen}")
+                continue
             if key not in known:
                 choices = ", ".join(known) or "none"
                 problems.append(f"unknown parameter {key!r} (choose from {choices})")
@@ -77,6 +97,17 @@ def _convert(text: str, kind: Any) -> Any:
         return text.lower() == "true"
     if kind in (int, float):
         return kind(text)
+    return text
+
+
+def parse_value(text: str) -> bool | int | float | str:
+    """A value of free `key=value` parameters: true, false, a whole number, a number, or else the text itself."""
+    for kind in (bool, int, float):
+        try:
+            value: bool | int | float = _convert(text, kind)
+        except ValueError:
+            continue
+        return value
     return text
 
 

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from permlab.datasets.chunk import GraphChunk, make_chunk
 from permlab.datasets.errors import DataError, DataUsageError
-from permlab.datasets.molecules import FEATURE_NAMES, read_in_parallel
+from permlab.datasets.molecules import EDGE_FEATURE_NAMES, FEATURE_NAMES, read_in_parallel
 from permlab.datasets.randomness import random_order
 from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
@@ -36,18 +36,15 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class QM9(Source):
-    """`limit` takes a random subset drawn from `seed`, as a separate data set."""
+    """All targets; `limit` takes a random subset drawn from `seed`, as a separate data set."""
 
     quick_digest: ClassVar[bool] = False
-    summary: ClassVar[str] = "130,831 small molecules; regression of the gap (eV), or target="
+    summary: ClassVar[str] = "130,831 small molecules; regression of the gap (eV), or eight other targets"
 
     limit: int = 0
     seed: int = 0
-    target: str = "gap"
 
     def __post_init__(self) -> None:
-        if self.target not in TARGETS:
-            raise DataUsageError(f"qm9 has no target {self.target!r}; choose from {', '.join(TARGETS)}")
         if self.limit < 0 or self.seed < 0:
             raise DataUsageError(f"qm9: limit={self.limit}, seed={self.seed}; neither may be negative (limit 0: all)")
 
@@ -55,25 +52,27 @@ class QM9(Source):
         return hashlib.sha256("".join(file_digest(part) for part in _parts()).encode()).hexdigest()
 
     def read(self, workspace: Path, download: Progress) -> Reading:
-        column, factor, unit = TARGETS[self.target]
-        options = pa.csv.ConvertOptions(include_columns=["Index", "SMILES", "N_atoms", column])
+        columns = [column for column, _, _ in TARGETS.values()]
+        options = pa.csv.ConvertOptions(include_columns=["Index", "SMILES", "N_atoms", *columns])
         table = pa.concat_tables(pa.csv.read_csv(part, convert_options=options) for part in _parts())
         if self.limit > len(table):
             raise DataUsageError(f"qm9 has {len(table)} molecules; limit={self.limit} asks for more")
         if self.limit:
             table = table.take(np.sort(random_order(len(table), self.seed)[: self.limit]))
         return Reading(
-            chunks=_chunks(table, column, factor),
+            chunks=_chunks(table),
             feature_names=FEATURE_NAMES,
+            edge_feature_names=EDGE_FEATURE_NAMES,
             task="regression",
-            target=self.target,
-            unit=unit,
+            targets=tuple(TARGETS),
+            units=tuple(unit for _, _, unit in TARGETS.values()),
+            default_target="gap",
             total=len(table),
             holdout=0.2 if self.limit else 20_000,
         )
 
 
-def _chunks(table: pa.Table, column: str, factor: float) -> Iterator[GraphChunk]:
+def _chunks(table: pa.Table) -> Iterator[GraphChunk]:
     slices = [table.slice(start, MOLECULES_A_CHUNK) for start in range(0, len(table), MOLECULES_A_CHUNK)]
     parsed = read_in_parallel(part.column("SMILES").to_pylist() for part in slices)
     for part, molecules in zip(slices, parsed, strict=True):
@@ -86,9 +85,10 @@ def _chunks(table: pa.Table, column: str, factor: float) -> Iterator[GraphChunk]
             molecules.counts,
             molecules.src,
             molecules.dst,
-            part.column(column).to_numpy() * factor,
+            np.stack([part.column(column).to_numpy() * factor for column, factor, _ in TARGETS.values()], axis=1),
             graph_id,
             molecules.group,
+            molecules.edge_attr,
         )
 
 

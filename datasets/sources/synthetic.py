@@ -59,7 +59,7 @@ class Synthetic(Source):
             chunks=self._chunks(),
             feature_names=tuple(f"x{i}" for i in range(self.features)),
             task="classification" if classification else "regression",
-            target="sign of score" if classification else "score",
+            targets=("sign of score" if classification else "score",),
             total=self.graphs,
             classes=2 if classification else 0,
         )

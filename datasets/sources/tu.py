@@ -1,7 +1,8 @@
 """The TU collection: from a mirror folder, or downloaded once; text files with one line per node, edge or graph.
 
 Features are the node attributes; where there are none, the one-hot node labels; where there are neither, a
-constant 1: as PyG's `TUDataset` reads them, in a tenth of its memory.
+constant 1: as PyG's `TUDataset` reads them, in a tenth of its memory. Edge features are the edge attributes and the
+one-hot edge labels.
 """
 
 import os
@@ -20,7 +21,7 @@ from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
 GRAPHS_A_CHUNK = 8192
 MAX_TEXT = 1 << 29  # bytes that an archive may unpack to; the largest of the collection have about 400 MB
-MAX_FEATURES, MAX_ENTRIES = 10_000, 1 << 28  # limits of the node features: columns, and numbers in all
+MAX_FEATURES, MAX_ENTRIES = 10_000, 1 << 28  # limits of one-hot labels: columns, and numbers in all
 PARTS: dict[str, Any] = {  # the parts that are read, and their types
     "A": np.int32,
     "graph_indicator": np.int32,
@@ -28,18 +29,19 @@ PARTS: dict[str, Any] = {  # the parts that are read, and their types
     "graph_attributes": np.float32,
     "node_labels": np.int32,
     "node_attributes": np.float32,
+    "edge_labels": np.int32,
+    "edge_attributes": np.float32,
 }
 
 
 @dataclass(frozen=True)
 class TU(Source):
-    """`target` picks a column where the graphs have several regression targets."""
+    """Several regression targets are kept as target_0, target_1, …"""
 
     summary: ClassVar[str] = "any TU data set by its name, as in tu:MUTAG"
     argument: ClassVar[str] = "name"
 
     name: str
-    target: int = 0
 
     def __post_init__(self) -> None:
         if len(self.name) > 100 or not self.name.replace("-", "").replace("_", "").isalnum():
@@ -65,18 +67,23 @@ class TU(Source):
         graph, edges = self._graph_of_node(tables, len(y)), tables["A"]
         if len(x) != len(graph) or (len(edges) and edges.shape[1] != 2):
             raise DataError(f"tu:{self.name} has {len(x)} lines of features for {len(graph)} nodes, or odd edges")
+        edge_attr, edge_names = self._edge_features(tables)
+        targets = ("class",) if classification else tuple(f"target_{i}" for i in range(y.shape[1]))
         return Reading(
-            chunks=_chunks(x, graph, edges.reshape(-1, 2) - 1, y),
+            chunks=_chunks(x, graph, edges.reshape(-1, 2) - 1, y, edge_attr),
             feature_names=tuple(f"{kind}_{i}" for i in range(x.shape[1])),
+            edge_feature_names=edge_names,
             task="classification" if classification else "regression",
-            target="class" if classification else f"target_{self.target}",
+            targets=targets,
+            default_target=targets[0] if len(targets) > 1 else "",
+            gaps=len(targets) > 1 and bool(np.isnan(y).any()),
             total=len(y),
             holdout=200 if self.name == "PROTEINS_full" else 0.2,
             classes=int(y.max()) + 1 if classification else 0,
         )
 
     def _targets(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray, bool]:
-        """[G], and whether they are classes, counted from 0."""
+        """[G, T], and whether they are classes, counted from 0."""
         if "graph_attributes" in tables:
             y = tables["graph_attributes"]
         elif "graph_labels" in tables:
@@ -85,9 +92,7 @@ class TU(Source):
             raise DataError(f"tu:{self.name} has neither graph labels nor graph attributes: there is no target")
         if not len(y):
             raise DataError(f"tu:{self.name} has no graphs")
-        if not 0 <= self.target < y.shape[1]:
-            raise DataUsageError(f"tu:{self.name} has {y.shape[1]} targets; target={self.target} is not among them")
-        return y[:, self.target], y.shape[1] == 1 and "graph_attributes" not in tables
+        return y, y.shape[1] == 1 and "graph_attributes" not in tables
 
     def _features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray, str]:
         """[n, r], and what they are."""
@@ -95,17 +100,36 @@ class TU(Source):
             return tables["node_attributes"], "attribute"
         if "node_labels" not in tables or not len(tables["node_labels"]):
             return np.ones((len(tables["graph_indicator"]), 1), dtype=np.float32), "constant"
-        labels = tables["node_labels"].astype(np.int64)
+        return self._one_hot(tables["node_labels"], "node"), "label"
+
+    def _edge_features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+        """[e, s] in the order of the lines of A, and the names of the columns."""
+        edges, parts, names = len(tables["A"]), [], []
+        if "edge_attributes" in tables:
+            parts, names = [tables["edge_attributes"]], ["attribute"]
+        if len(tables.get("edge_labels", ())):
+            parts, names = [*parts, self._one_hot(tables["edge_labels"], "edge")], [*names, "label"]
+        for part in parts:
+            if len(part) != edges:
+                raise DataError(f"tu:{self.name} has {len(part)} lines of edge features for {edges} edges")
+        if not edges or not parts:
+            return None, ()
+        columns = [f"{kind}_{i}" for kind, part in zip(names, parts, strict=True) for i in range(part.shape[1])]
+        return np.concatenate(parts, axis=1), tuple(columns)
+
+    def _one_hot(self, labels: np.ndarray, of: str) -> np.ndarray:
+        """[n, kinds of labels] → [n, columns], counted from the least label of each kind."""
+        labels = labels.astype(np.int64)
         labels -= labels.min(axis=0)
         n, first = len(labels), pointer(labels.max(axis=0) + 1)  # the first column of every kind of label
         if first[-1] > MAX_FEATURES or n * first[-1] > MAX_ENTRIES:
             raise DataError(
-                f"tu:{self.name} has node labels up to {labels.max():,} for {n:,} nodes: one-hot, these are more than "
+                f"tu:{self.name} has {of} labels up to {labels.max():,} for {n:,} {of}s: one-hot, these are more than "
                 f"{MAX_FEATURES:,} features or {MAX_ENTRIES:,} numbers"
             )
-        x = np.zeros((n, first[-1]), dtype=np.float32)
-        x[np.arange(n)[:, None], labels + first[:-1]] = 1
-        return x, "label"
+        rows = np.zeros((n, first[-1]), dtype=np.float32)
+        rows[np.arange(n)[:, None], labels + first[:-1]] = 1
+        return rows
 
     def _graph_of_node(self, tables: dict[str, np.ndarray], graphs: int) -> np.ndarray:
         """[n], ascending from 0."""
@@ -126,19 +150,24 @@ class ProteinsFull(TU):
     name: str = field(default="PROTEINS_full", init=False)
 
 
-def _chunks(x: np.ndarray, graph: np.ndarray, edges: np.ndarray, y: np.ndarray) -> Iterator[GraphChunk]:
-    """`graph` [n] is the graph of every node, `edges` [e, 2] are rows of x."""
+def _chunks(
+    x: np.ndarray, graph: np.ndarray, edges: np.ndarray, y: np.ndarray, edge_attr: np.ndarray | None
+) -> Iterator[GraphChunk]:
+    """`graph` [n] is the graph of every node, `edges` [e, 2] are rows of x, `edge_attr` [e, s] their features."""
     if len(edges) and not 0 <= edges.min() <= edges.max() < len(graph):
         raise DataError(f"an edge names a node that does not exist; there are {len(graph)}")
     owner = graph[edges[:, 0]]
-    edges = edges[np.argsort(owner, kind="stable")]
+    order = np.argsort(owner, kind="stable")
+    edges, edge_attr = edges[order], None if edge_attr is None else edge_attr[order]
     node_ptr, edge_ptr = (pointer(np.bincount(of, minlength=len(y))) for of in (graph, owner))
     for start in range(0, len(y), GRAPHS_A_CHUNK):
         stop = min(start + GRAPHS_A_CHUNK, len(y))
         first, last = node_ptr[start], node_ptr[stop]
-        src, dst = edges[edge_ptr[start] : edge_ptr[stop]].T - first
-        counts = np.diff(node_ptr[start : stop + 1])
-        yield make_chunk(x[first:last], counts, src, dst, y[start:stop], np.arange(start, stop))
+        inside = slice(edge_ptr[start], edge_ptr[stop])
+        src, dst = edges[inside].T - first
+        features = None if edge_attr is None else edge_attr[inside]
+        counts, graph_id = np.diff(node_ptr[start : stop + 1]), np.arange(start, stop)
+        yield make_chunk(x[first:last], counts, src, dst, y[start:stop], graph_id, edge_attr=features)
 
 
 def _load(name: str, archive: Path, workspace: Path) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ def start(name: str = "", path: str = "") -> None:
     """By now everything is imported; with a name, write that data set's training part of seed 0 to `path`."""
     if name:
         store = GraphStore.open(name)
-        PlainDataset.save(to_pyg(store, store.split(0).train), path)
+        PlainDataset.save(to_pyg(store, store.split(0).train, edge_features=False), path)
 
 
 def open_set(name: str) -> float:

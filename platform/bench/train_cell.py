@@ -82,7 +82,7 @@ def _graphs(settings: RunSettings) -> list[Data]:
 def _pyg_graphs(settings: str) -> list[Data]:
     """The training part as PyG objects, then its permuted copies, materialised."""
     training = _prepare(RunSettings.model_validate_json(settings))
-    graphs = to_pyg(training.store, training.data.split.train)
+    graphs = to_pyg(training.store, training.data.split.train, edge_features=False)
     return graphs + permuted_copies(graphs, training.settings.permutations, training.settings.seed)
 
 

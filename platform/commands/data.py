@@ -1,7 +1,7 @@
 """Data sets as memory-mapped Arrow shards.
 
   permlab data list                    known data sets, and those that are built
-  permlab data build NAME [key=value]  build it (qm9, proteins_full, tu:MUTAG, synthetic, table:FILE)
+  permlab data build NAME [key=value]  build it (qm9, proteins_full, tu:MUTAG, synthetic, table:FILE, pyg:ZINC)
   permlab data info NAME               counts, sizes, target, split
   permlab data verify NAME             compare every file with its digest
   permlab data path NAME               its folder
@@ -23,6 +23,7 @@ from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import Manifest, open_array, read_manifest
 from permlab.datasets.splits import split
+from permlab.datasets.store import GraphStore
 from permlab.platform.display.build_bar import build_with_bar
 from permlab.platform.display.console import err, out, print_json, progress_bar
 from permlab.platform.display.histogram import draw, histogram
@@ -106,8 +107,8 @@ def _list(as_json: bool) -> int:
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
     fields = (
-        "name task target unit classes graphs nodes edges min_nodes max_nodes feature_names holdout "
-        "source source_digest digest"
+        "name task targets units default_target classes gaps graphs dropped nodes edges min_nodes max_nodes "
+        "feature_names edge_feature_names holdout source source_digest digest"
     )
     return {key: getattr(manifest, key) for key in fields.split()} | {
         "mean_nodes": manifest.nodes / manifest.graphs,
@@ -154,11 +155,16 @@ def _info(name: str, args: argparse.Namespace) -> int:
     parsed = parse_name(name)
     folder = fetch(parsed)
     manifest = read_manifest(folder, parsed.text)
-    node_ptr, y, group = (open_array(folder, array, parsed.text) for array in ("node_ptr", "y", "group"))
+    target = manifest.default_target or manifest.targets[0]
+    store = GraphStore(folder, manifest, target=target)
+    y, missing = store.y[~np.isnan(store.y)], int(np.isnan(store.y).sum())
+    node_ptr, group = (open_array(folder, array, parsed.text) for array in ("node_ptr", "group"))
     sizes = np.diff(node_ptr)
     parts = split(group, manifest.holdout, args.seed)
     details: dict[str, Any] = {
         "size_histogram": histogram(sizes, whole=True),
+        "target": target,
+        "target_missing": missing,
         "target_histogram": histogram(y, whole=manifest.task == "classification"),
         "target_mean": float(y.mean(dtype=np.float64)),
         "target_std": float(y.std(dtype=np.float64)),
@@ -168,15 +174,18 @@ def _info(name: str, args: argparse.Namespace) -> int:
     if args.json:
         print_json(_summary(manifest) | details | {"path": str(folder)})
         return 0
-    unit = f" ({manifest.unit})" if manifest.unit else ""
+    unit = store.units[0] and f" ({store.units[0]})"
+    several = f"{len(manifest.targets)} targets: {_shorten(manifest.targets)}"
     facts = {
-        "task": f"{manifest.task}, target {manifest.target}{unit}",
+        "task": f"{manifest.task}, {several if len(manifest.targets) > 1 else f'target {target}{unit}'}",
         "graphs": f"{manifest.graphs:,}"
-        + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else ""),
+        + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else "")
+        + (f"; {manifest.dropped:,} rows without a graph or a label left out" if manifest.dropped else ""),
         "nodes": f"{manifest.nodes:,}; {manifest.min_nodes} to {manifest.max_nodes} per graph, "
         f"mean {manifest.nodes / manifest.graphs:.2f}",
         "edges": f"{manifest.edges:,} directed",
         "features": f"{len(manifest.feature_names)}: {_shorten(manifest.feature_names)}",
+        "edge features": f"{len(manifest.edge_feature_names)}: {_shorten(manifest.edge_feature_names)}".rstrip(": "),
         "split": f"{len(parts.train):,} train, {len(parts.holdout):,} holdout (seed {args.seed})",
         "on disk": f"{_on_disk(manifest)} in {folder}",
         "digest": manifest.digest,
@@ -189,7 +198,8 @@ def _info(name: str, args: argparse.Namespace) -> int:
     out.print("\n[bold]nodes per graph[/bold]")
     draw(details["size_histogram"])
     mean, std = details["target_mean"], details["target_std"]
-    out.print(f"\n[bold]{escape(manifest.target + unit)}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}")
+    gaps = f", {missing:,} labels missing" if missing else ""
+    out.print(f"\n[bold]{escape(target + unit)}[/bold]  mean {mean:.3f}, standard deviation {std:.3f}{gaps}")
     draw(details["target_histogram"])
     return 0
 

@@ -118,8 +118,8 @@ def test_a_file_changed_on_the_server_is_refused(machine, server: str, tmp_path:
     assert len(GraphStore.open(NAME)) == 40
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"format": 1}'])
-def test_a_damaged_manifest_on_the_server_is_refused_and_replaced_by_a_build(
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"format": 2}'])
+def test_a_damaged_manifest_on_the_way_is_refused_and_replaced_by_a_build(
     machine, server: str, tmp_path: Path, content: bytes
 ) -> None:
     machine("first")

@@ -38,7 +38,7 @@ def test_molecules_and_targets(tmp_path: Path, name: str) -> None:
 def test_columns_by_name_and_classes_by_their_values(tmp_path: Path) -> None:
     text = write(tmp_path, {"structure": ["C", "CC"], "active": [1, 0], "logp": [1.5, 2.5]})
     assert build(f"{text},smiles=structure,target=active").task == "classification"
-    assert build(f"{text},smiles=structure,target=logp,unit=log").unit == "log"
+    assert build(f"{text},smiles=structure,target=logp,unit=log").units == ["log"]
 
 
 def test_an_edited_file_is_built_again(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Batch
 from torch_geometric.datasets import TUDataset
 
 from permlab.datasets import download
@@ -97,10 +99,40 @@ def test_without_labels_every_node_has_the_feature_1(own_mirror: Path) -> None:
 
 def test_one_of_several_targets_is_chosen(own_mirror: Path) -> None:
     archive(own_mirror, graph_attributes="0.5, 2.5\n1.5, 3.5\n")
-    assert build("tu:TINY,target=1").task == "regression"
-    assert GraphStore.open("tu:TINY,target=1").y.tolist() == [2.5, 3.5]
-    with pytest.raises(DataUsageError, match="2 targets.*target=2"):
-        build("tu:TINY,target=2")
+    manifest = build("tu:TINY")
+    assert (manifest.task, manifest.targets, manifest.gaps) == ("regression", ["target_0", "target_1"], False)
+    assert GraphStore.open("tu:TINY").y.tolist() == [0.5, 1.5]
+    assert GraphStore.open("tu:TINY", "target_1").y.tolist() == [2.5, 3.5]
+    assert GraphStore.open("tu:TINY", "*").y.tolist() == [[0.5, 2.5], [1.5, 3.5]]
+
+
+def test_labels_and_attributes_of_edges(own_mirror: Path) -> None:
+    """The lines of A: 12 21 23 32 13 31 in the first graph, 45 54 in the second."""
+    archive(own_mirror, edge_labels="1\n1\n2\n2\n3\n3\n2\n2\n")
+    manifest = build("tu:TINY")
+    assert manifest.edge_feature_names == ["label_0", "label_1", "label_2"]
+    batch = GraphStore.open("tu:TINY").batch(np.array([1, 0]))
+    assert batch.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 3], [2, 4], [3, 2], [3, 4], [4, 2], [4, 3]]
+    assert batch.edge_attr.argmax(1).tolist() == [1, 1, 0, 2, 0, 1, 2, 1]
+    archive(own_mirror, edge_labels="1\n" * 8, edge_attributes="".join(f"{i}, 0.5\n" for i in range(8)))
+    assert build("tu:TINY").edge_feature_names == ["attribute_0", "attribute_1", "label_0"]
+    batch = GraphStore.open("tu:TINY").batch(np.array([0]))
+    assert batch.edge_attr.tolist() == [[i, 0.5, 1] for i in (0, 4, 1, 2, 5, 3)]
+
+
+def test_edge_features_are_those_that_tudataset_reads(own_mirror: Path, tmp_path: Path) -> None:
+    """In the order of PyG: attributes, then labels."""
+    attributes = "".join(f"{i}.5\n" for i in range(8))
+    path = archive(own_mirror, edge_labels="1\n1\n2\n2\n3\n3\n2\n2\n", edge_attributes=attributes)
+    build("tu:TINY")
+    raw = tmp_path / "TINY" / "raw"
+    raw.mkdir(parents=True)
+    with zipfile.ZipFile(path) as file:
+        for member in file.namelist():
+            (raw / Path(member).name).write_bytes(file.read(member))
+    theirs = Batch.from_data_list(list(TUDataset(str(tmp_path), "TINY", use_edge_attr=True)))
+    ours = GraphStore.open("tu:TINY").batch(np.arange(2))
+    assert torch.equal(ours.edge_index, theirs.edge_index) and torch.equal(ours.edge_attr, theirs.edge_attr)
 
 
 def test_a_data_set_is_downloaded_once(server: Path) -> None:
@@ -153,9 +185,11 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(own_mirror: Path, cache: Path) 
 @pytest.mark.parametrize(
     ("part", "text", "message"),
     [
-        ("node_labels", "0\n0\n1\n1\n2000000000\n", "2,000,000,000.*5 nodes"),
-        ("graph_indicator", "1\n1\n1\n2\n2000000000\n", "2 targets.*2000000000 graphs"),
-        ("A", "1, 2\n2, 2000000000\n", "node.* 5"),
+        ("node_labels", "0\n0\n1\n1\n2000000000\n", "node labels up to 2,000,000,000 for 5 nodes"),
+        ("graph_indicator", "1\n1\n1\n2\n2000000000\n", "2 targets for 2000000000 graphs"),
+        ("edge_labels", "0\n" * 7 + "2000000000\n", "edge labels up to 2,000,000,000 for 8 edges"),
+        ("edge_labels", "0\n" * 7, "7 lines of edge features for 8 edges"),
+        ("A", "1, 2\n2, 2000000000\n", "names a node that does not exist; there are 5"),
         ("A", f"1, {'9' * 5000}\n", "cannot be read as a TU data set"),
     ],
 )
