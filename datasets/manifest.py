@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from permlab.datasets.errors import DataError
+from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.seal import BrokenSeal, sealed, unsealed
 
 FILE_NAME = "manifest.json"
@@ -118,3 +118,18 @@ def open_array(folder: Path, array: str, name: str) -> np.ndarray:
         raise CacheBroken(f"{path} is missing", name) from None
     except (ValueError, EOFError):
         raise CacheBroken(f"{path} is damaged", name) from None
+
+
+def chosen_targets(manifest: Manifest, target: str | None) -> tuple[str, ...]:
+    """The names that `target` stands for: None, a name, names joined by +, or * for all."""
+    wanted = (manifest.default_target or "*") if target is None else target
+    if wanted == "*":
+        return tuple(manifest.targets)
+    names = (wanted,) if wanted in manifest.targets else tuple(wanted.split("+"))
+    for name in names:
+        if name not in manifest.targets:
+            choices = ", ".join(manifest.targets)
+            raise DataUsageError(f"{manifest.name} has no target {name!r}; choose from {choices}, or * for all")
+    if len(set(names)) < len(names):
+        raise DataUsageError(f"target={wanted} names a target of {manifest.name} twice")
+    return names

@@ -14,7 +14,7 @@ from permlab.datasets.catalogue import parse_name
 from permlab.datasets.checked import checked_manifest
 from permlab.datasets.chunk import GraphChunk, from_arrow, pointer
 from permlab.datasets.errors import DataUsageError
-from permlab.datasets.manifest import CacheBroken, Manifest, open_array
+from permlab.datasets.manifest import CacheBroken, Manifest, chosen_targets, open_array
 from permlab.datasets.randomness import node_order
 from permlab.datasets.splits import Split, split
 
@@ -193,21 +193,6 @@ class GraphStore:
     def features(self) -> torch.Tensor:
         """All of Â·Z on the device: batches are gathered there."""
         return self.tensor(self.az)
-
-
-def chosen_targets(manifest: Manifest, target: str | None) -> tuple[str, ...]:
-    """The names that `target` stands for: None, a name, names joined by +, or * for all."""
-    wanted = (manifest.default_target or "*") if target is None else target
-    if wanted == "*":
-        return tuple(manifest.targets)
-    names = (wanted,) if wanted in manifest.targets else tuple(wanted.split("+"))
-    for name in names:
-        if name not in manifest.targets:
-            choices = ", ".join(manifest.targets)
-            raise DataUsageError(f"{manifest.name} has no target {name!r}; choose from {choices}, or * for all")
-    if len(set(names)) < len(names):
-        raise DataUsageError(f"target={wanted} names a target of {manifest.name} twice")
-    return names
 
 
 class StoredBatch(GraphBatch):

@@ -6,7 +6,7 @@ build(MyAggregation, d=10, max_nodes=29)
 """
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch_geometric.nn.aggr import Aggregation
@@ -40,7 +40,7 @@ CATALOGUE: dict[str, type[Readout]] = {
     "polynomial": PolynomialKernels,
     "fourier": FourierKernels,
 }
-ReadoutLike = str | type[Aggregation] | Aggregation
+ReadoutLike: TypeAlias = str | type[Aggregation] | Aggregation
 
 
 def build(readout: ReadoutLike, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Aggregation:

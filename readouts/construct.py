@@ -55,7 +55,7 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 def _call(name: str, made_by: type) -> str:
     """`it is called as MyReadout(in_channels, width=3)`."""
-    stars = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
     parts = [
         stars.get(argument.kind, "") + (key if argument.default is Parameter.empty else f"{key}={argument.default!r}")
         for key, argument in signature(made_by).parameters.items()

@@ -119,7 +119,7 @@ def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, **
 def _construct(name: str, made_by: type[nn.Module], shape: Shape, options: dict[str, Any]) -> Any:
     usual = _known(shape)
     given = dict(options)
-    if issubclass(made_by, BasicGNN) and made_by.supports_edge_attr and shape.edge_channels:
+    if issubclass(made_by, BasicGNN) and getattr(made_by, "supports_edge_attr", False) and shape.edge_channels:
         given = {"edge_dim": shape.edge_channels} | given  # PyG's models pass it on to their layers
     if issubclass(made_by, PNA):
         given = _SCALED | {"deg": usual["deg"]} | given

@@ -26,7 +26,7 @@ def no_op(settings: Any) -> dict[str, Any]:
     from permlab.platform.files.json_files import write_json
     from permlab.platform.run.record import FINISHED, Record
 
-    record = Record(settings, GraphStore.open(settings.dataset).manifest)
+    record = Record(settings, GraphStore.open(settings.dataset))
     record.folder.mkdir(parents=True, exist_ok=True)
     record.start()
     metrics = {split: {"loss": 1.0, "mae": 1.0} for split in ("train", "holdout", "holdout_perm")}

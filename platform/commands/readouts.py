@@ -28,7 +28,9 @@ WORDS = {True: "yes", False: "no", None: "–"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a readout, or a plug-in (default: all that are known)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a readout, or a plug-in (default: all that are known)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
 

@@ -10,14 +10,17 @@ from typing import Any
 import pytorch_lightning as pl
 import torch_geometric.nn
 import torch_geometric.nn.aggr
+import torchmetrics
 
 from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.code import load, loaded
 from permlab.platform.plugins.names import PYG, entry_code, entry_names, is_code, parse
 from permlab.readouts.catalogue import ReadoutLike
-from permlab.readouts.construct import said
+from permlab.readouts.construct import construct, said
 from permlab.readouts.names import METHODS
 from permlab.tasks.backbones import BACKBONES
+from permlab.tasks.errors import ObjectiveError
+from permlab.tasks.metrics import snake_case
 
 Found = tuple[Any, dict[str, Any]]  # the object, and the options that its name carries
 
@@ -59,6 +62,16 @@ def _of_pyg(name: str, modules: tuple[ModuleType, ...]) -> Any:
     near = get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(PYG + each for each in near)}?" if near else "PyG has no such class here"
     raise ConfigError(f"unknown name {PYG + name!r}: {hint}")
+
+
+def metric_named(text: str) -> tuple[str, Any]:
+    """What `choose_objective` takes of a metric: its name, and an object or the options of TorchMetrics' class."""
+    named = parse(text)
+    if named.head.isidentifier():
+        return named.head, named.options
+    value = resolved(named.head, "metrics", torchmetrics)
+    metric = construct(named.head, value, named.options, ObjectiveError) if isinstance(value, type) else value
+    return snake_case(type(metric).__name__), metric
 
 
 def callbacks_named(texts: list[str]) -> list[pl.Callback]:

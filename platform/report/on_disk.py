@@ -43,7 +43,8 @@ def read_on_disk(name: str, runs: Path) -> StoredSweep | None:
 
 def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dict[str, Any]:
     """How it ended, and the last value of all that was measured."""
-    run, row = read_json(folder / "run.json"), {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
+    run = read_json(folder / "run.json")
+    row: dict[str, Any] = {"status": "WAITING", "run_id": "", "error": "", "numerics": "", "objective": ""}
     if run is None:
         return row
     row |= {"params": run["params"], "status": "RUNNING" if sweep_status == "RUNNING" else "KILLED"}
@@ -52,7 +53,7 @@ def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dic
     except DamagedFile as damage:
         return row | {"status": "FAILED", "error": str(damage)}
     tags = run["tags"] | (result or {}).get("tags", {})
-    row["numerics"] = tags.get("numerics", "")
+    row |= {name: tags.get(name, "") for name in ("numerics", "objective")}
     for entry in history:
         row |= {metric: value for metric, value in entry.items() if metric != "epoch" and value is not None}
     if result:

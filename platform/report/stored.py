@@ -1,5 +1,6 @@
 """A sweep as it was stored, in the runs folder or in MLflow: all that a report may look at."""
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from permlab.readouts.names import methods_in_order
-from permlab.tasks.metrics import headline_of, in_order
+from permlab.tasks.metrics import Metric, headline_of, in_order, remember
 
 SPLITS = {
     "train": "training",
@@ -45,6 +46,16 @@ class StoredSweep:
     tuning: StoredTuning | None = None
     undelivered: int = 0  # cells that are finished on disk, but not in the store
     tracked: bool = True
+
+    def __post_init__(self) -> None:
+        for objective in self._objectives(self.cells):
+            for name, (label, higher_is_better) in objective["metrics"].items():
+                remember(name, Metric(label, higher_is_better))
+
+    def _objectives(self, cells: pd.DataFrame) -> list[dict[str, Any]]:
+        """What these cells measure, as they stored it; those of older versions stored nothing."""
+        texts = cells["objective"].dropna().unique() if "objective" in cells else []
+        return [json.loads(text) for text in texts if text]
 
     @property
     def place(self) -> str:
@@ -100,7 +111,9 @@ class StoredSweep:
 
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
-        return headline_of(self.metrics(dataset)) or None
+        measured = self.metrics(dataset)
+        stored = [objective["headline"] for objective in self._objectives(self._finished_of(dataset))]
+        return next((name for name in stored if name in measured), headline_of(measured)) or None
 
     def splits(self, dataset: str) -> list[str]:
         names = set(self.values.loc[self.values["dataset"] == dataset, "split"])

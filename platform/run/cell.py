@@ -16,7 +16,7 @@ from permlab.platform.run.numerics import Numerics
 from permlab.platform.run.record import Record, summary
 from permlab.platform.run.signals import stop_on_signal
 from permlab.platform.run.stored_result import FAILED, KILLED
-from permlab.platform.run.training import Training
+from permlab.platform.run.training import Training, open_store
 from permlab.platform.settings.run import RunSettings
 
 
@@ -34,10 +34,10 @@ def run_cell(
 
     One process at a time works on a cell. An error or a signal that ends a run early is recorded, then raised.
     """
-    store = GraphStore.open(settings.dataset, build_missing=True)
+    store = open_store(settings)
     if settings.temporary:
         return summary(Training.prepare(settings, store).run(callbacks=callbacks)) | {"parameters": 0}
-    record = Record(settings, store.manifest)
+    record = Record(settings, store)
     try:
         record.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,6 +75,7 @@ def _run_recorded(
     try:
         record.start()
         training = Training.prepare(record.settings, store)
+        record.objective(training.task.objective)
         with stop_on_signal() as stop_signal:
             result = training.run(
                 callbacks=callbacks, on_start=before_training, on_epoch=after_epoch, stop_signal=stop_signal

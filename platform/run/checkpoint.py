@@ -41,6 +41,7 @@ class RunState:
     best_epoch: int | None = None
     best_weights: dict[str, Any] = field(default_factory=dict)
     waited: int = 0  # evaluations since the best one
+    callbacks: dict[str, Any] = field(default_factory=dict)  # states of those that the settings name
 
 
 def save_state(state: RunState, path: Path) -> None:

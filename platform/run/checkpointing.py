@@ -35,6 +35,7 @@ class Keeper(pl.Callback):
         self.started = time.perf_counter()
         self.next_batch = 0  # in this epoch
         self.open_epoch = False  # it ended, but is not closed yet
+        self.watched: dict[str, pl.Callback] = {}  # callbacks whose state is kept too, by name
 
     @property
     def over(self) -> bool:
@@ -54,6 +55,8 @@ class Keeper(pl.Callback):
                 config.scheduler.load_state_dict(state.scheduler)
             trainer.precision_plugin.load_state_dict(state.scaler)
             _task(trainer).resume_loss(state.loss_sum, state.loss_count)
+            for name, callback in self.watched.items():
+                callback.load_state_dict(state.callbacks.get(name, {}))
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._close(trainer)
@@ -135,6 +138,7 @@ class Keeper(pl.Callback):
             state.scheduler = config.scheduler.state_dict()
         state.scaler = trainer.precision_plugin.state_dict()
         state.loss_sum, state.loss_count = task.loss_so_far()
+        state.callbacks = {name: callback.state_dict() for name, callback in self.watched.items()}
         save_state(state, self.path)
 
     def _stop(self) -> None:

@@ -9,17 +9,20 @@ from pydantic import ValidationError
 
 from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
+from permlab.platform.display.console import note
 from permlab.platform.errors import RunError
 from permlab.platform.files.json_files import load_json
+from permlab.platform.plugins.code import loaded
 from permlab.platform.run.engine_choice import register_kernels
+from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
-from permlab.platform.run.training import build_model, make_trainer
+from permlab.platform.run.training import make_trainer
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import read_settings
 from permlab.tasks.data import GraphData
-from permlab.tasks.model import GraphModel
-from permlab.tasks.objectives import Objective, choose_objective
+from permlab.tasks.model import GraphModel, Standardise
+from permlab.tasks.objectives import Objective
 from permlab.tasks.task import GraphTask
 
 FIRST_VERSION = 7  # the first version of results whose weights fit this model
@@ -31,7 +34,7 @@ class FinishedRun:
 
     settings: RunSettings
     model: GraphModel
-    facts: dict[str, Any]
+    facts: DataFacts
     objective: Objective
 
     @classmethod
@@ -44,26 +47,32 @@ class FinishedRun:
         if run.get("version", 0) < FIRST_VERSION:
             raise RunError(f"the weights in {folder} are of an older version of PermLab; train this run again")
         settings = _settings(run, folder)
-        facts = {"target": "y", "classes": 2} | run["model"]  # older versions knew two classes only
-        objective = choose_objective(facts["task"], (facts["target"],), facts["classes"])
-        model = build_model(settings, facts["in_channels"], facts["max_nodes"], objective.outputs)
+        facts = DataFacts.stored(run["model"])
+        _say_changed(run.get("codes", {}))
+        saved = _weights(weights)
+        scale = Standardise(saved["scale.mean"], saved["scale.std"]) if "scale.std" in saved else None
+        objective = build_objective(settings, facts, saved.get("scale.std"))
+        model = build_model(settings, facts, objective.outputs, scale)
         try:
-            model.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
-        except Exception as error:  # torch.load raises many kinds for a damaged file
-            raise RunError(f"{weights} cannot be read ({type(error).__name__})") from None
+            model.load_state_dict(saved)
+        except RuntimeError:
+            raise RunError(f"{weights} does not fit the model that the settings of this run describe") from None
         return cls(settings, model, facts, objective)
 
     def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
         """The data set, a prediction for every graph in its order, and the metrics over all of it."""
-        store = GraphStore.open(dataset, build_missing=True)
-        manifest, facts = store.manifest, self.facts
-        if manifest.feature_names != facts["feature_names"]:
-            theirs, ours = (", ".join(names[:4]) for names in (manifest.feature_names, facts["feature_names"]))
+        facts = self.facts
+        store = GraphStore.open(dataset, self._target(dataset), build_missing=True)
+        manifest = store.manifest
+        if manifest.feature_names != facts.feature_names:
+            theirs, ours = (", ".join(names[:4]) for names in (manifest.feature_names, facts.feature_names))
             raise RunError(f"{dataset} has other features ({theirs}, …) than the run was trained on ({ours}, …)")
-        if manifest.task != facts["task"]:
-            raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts['task']}")
-        if manifest.task == "classification" and manifest.classes > facts["classes"]:
-            raise RunError(f"{dataset} has {manifest.classes} classes; the run was trained for {facts['classes']}")
+        if manifest.task != facts.task:
+            raise RunError(f"{dataset} is a {manifest.task}; the run was trained for {facts.task}")
+        if manifest.task == "classification" and manifest.classes > facts.classes:
+            raise RunError(f"{dataset} has {manifest.classes} classes; the run was trained for {facts.classes}")
+        if len(store.targets) != len(facts.targets):
+            raise RunError(f"{dataset} has {len(store.targets)} targets; the run was trained for {len(facts.targets)}")
         limit: int | None = getattr(self.model.readout, "max_nodes", None)
         if limit is not None and manifest.max_nodes > limit:
             raise RunError(f"{dataset} has a graph of {manifest.max_nodes} nodes; this run's readout ends at {limit}")
@@ -76,6 +85,25 @@ class FinishedRun:
             register_kernels()
             make_trainer(anywhere, []).validate(task, datamodule=data, verbose=False)
         return store, task.outputs["train"], task.measured["train"]
+
+    def _target(self, dataset: str) -> str | None:
+        """The run's own target in its own data set, and the default of another."""
+        return self.settings.data.target if dataset == self.settings.dataset else None
+
+
+def _weights(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        saved: dict[str, torch.Tensor] = torch.load(path, weights_only=True, map_location="cpu")
+        return saved
+    except Exception as error:  # torch.load raises many kinds for a damaged file
+        raise RunError(f"{path} cannot be read ({type(error).__name__})") from None
+
+
+def _say_changed(codes: dict[str, str]) -> None:
+    """Code that the user named may not be what the run was trained with."""
+    for head, digest in codes.items():
+        if loaded(head).digest != digest:
+            note(f"{head} has changed since this run was trained: its predictions may be others")
 
 
 def _settings(run: dict[str, Any], folder: Path) -> RunSettings:

@@ -21,16 +21,18 @@ import pyarrow as pa
 import pyarrow.parquet
 import torch
 
-from permlab.datasets.manifest import Manifest
 from permlab.datasets.sources.base import file_digest
+from permlab.datasets.store import GraphStore
 from permlab.platform.files.json_files import without_nan, write_json
 from permlab.platform.files.secrets import mask
 from permlab.platform.files.whole_file import remove_parts, whole_file
+from permlab.platform.plugins.code import loaded
 from permlab.platform.run.certificates import measure_certificate
 from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.run.checkpoint import remove_state, save_weights
 from permlab.platform.run.histories import FILE_NAME as HISTORY
 from permlab.platform.run.histories import history_line
+from permlab.platform.run.model import DataFacts
 from permlab.platform.run.numerics import Numerics, device_of
 from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.run.stored_result import FILE_NAME as RESULT
@@ -39,6 +41,7 @@ from permlab.platform.run.training import Result, Training
 from permlab.platform.settings.run import RESULT_VERSION, RunSettings, cell_folder, cell_key
 from permlab.platform.settings.words import describe
 from permlab.tasks.data import EvaluationLoader
+from permlab.tasks.objectives import Objective
 
 RUN = "run.json"
 SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics", "engine")
@@ -47,9 +50,9 @@ SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metric
 class Record:
     """Writes the files of one run."""
 
-    def __init__(self, settings: RunSettings, manifest: Manifest) -> None:
-        self.settings, self.manifest = settings, manifest
-        self.key = cell_key(settings, manifest.digest)
+    def __init__(self, settings: RunSettings, store: GraphStore) -> None:
+        self.settings, self.store, self.manifest = settings, store, store.manifest
+        self.key = cell_key(settings, self.manifest.digest)
         self.folder = cell_folder(settings, self.key)
         self.run: dict[str, Any] = {}  # the document of run.json
         self.written: list[str] = []  # the lines of history.jsonl
@@ -90,14 +93,8 @@ class Record:
             "tags": tags,
             "params": {key: str(value) for key, value, _ in describe(type(settings), settings)},
             "dataset": {"name": manifest.name, "digest": manifest.digest, "graphs": manifest.graphs},
-            "model": {
-                "task": manifest.task,
-                "target": manifest.target,
-                "classes": manifest.classes,
-                "in_channels": len(manifest.feature_names),
-                "max_nodes": manifest.max_nodes,
-                "feature_names": manifest.feature_names,
-            },
+            "model": DataFacts.of_store(self.store, settings).document,
+            "codes": {head: loaded(head).digest for head in settings.codes},
             "started": time.time(),
         }
         write_json(self.folder / RUN, self.run)
@@ -106,6 +103,12 @@ class Record:
         """Record what takes the training steps, and the numerics so far."""
         self.run |= {"engine": engine, "numerics": numerics[-1], "mixed": numerics if len(numerics) > 1 else []}
         self.run["tags"] |= engine_tags(engine, numerics)
+        write_json(self.folder / RUN, self.run)
+
+    def objective(self, objective: Objective) -> None:
+        """Record what is measured, and which way is better: a report must not need the code of a metric."""
+        metrics = {name: list(metric) for name, metric in objective.metrics.items()}
+        self.run["tags"]["objective"] = json.dumps({"headline": objective.headline, "metrics": metrics})
         write_json(self.folder / RUN, self.run)
 
     def epochs(self, history: list[dict[str, float]]) -> None:

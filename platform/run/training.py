@@ -10,27 +10,24 @@ import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
-from permlab.datasets.randomness import derive_seed
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.resolve import callbacks_named
 from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.run.checkpoint import RunState, load_state
 from permlab.platform.run.checkpointing import Keeper, OnEpoch
 from permlab.platform.run.engine_choice import choose_engine
 from permlab.platform.run.lightning_internals import SignalProofTrainer, set_counters
+from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.numerics import Numerics, device_of, differences, numerics_now
 from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
-from permlab.readouts.catalogue import build as build_readout
 from permlab.tasks.data import GraphData
-from permlab.tasks.gcn import GCN
-from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import choose_objective
+from permlab.tasks.model import Standardise, standardise_on
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
-_WEIGHTS, _READOUT = 1, 2  # entropy: one number per use of the seed
 # Lightning's names; those of mixed precision are the same as ours
 PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}
 
@@ -68,9 +65,8 @@ class Training:
 
     @classmethod
     def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
-        store = store or GraphStore.open(settings.dataset, build_missing=True)
-        manifest = store.manifest
-        objective = choose_objective(manifest.task, (manifest.target,), manifest.classes)
+        store = store or open_store(settings)
+        facts = DataFacts.of_store(store, settings)
         held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
         split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
         for part in settings.splits:
@@ -87,9 +83,14 @@ class Training:
             settings.train.fresh_permutations,
             bool(settings.train.overfit_batches),
         )
-        model = build_model(settings, len(manifest.feature_names), manifest.max_nodes, objective.outputs)
+        mean, std = (
+            standardise_on(torch.from_numpy(store.y[split.train])) if settings.objective.standardise else (0, None)
+        )
+        objective = build_objective(settings, facts, std)
+        scale = None if std is None else Standardise(mean, std)
+        model = build_model(settings, facts, objective.outputs, scale)
         task = GraphTask(model, objective, settings.splits, recipe_of(settings))
-        return cls(settings, store, data, task, cell_key(settings, manifest.digest))
+        return cls(settings, store, data, task, cell_key(settings, store.manifest.digest))
 
     @property
     def folder(self) -> Path:
@@ -124,7 +125,9 @@ class Training:
         state = load_state(checkpoint, self.key) if checkpoint else RunState(self.key)
         keeper = Keeper(state, checkpoint, train, on_epoch, stop_signal)
         profiler = SimpleProfiler() if train.profile else None
-        trainer = make_trainer(settings, [keeper, *callbacks], profiler)
+        named = callbacks_named(train.callbacks)
+        keeper.watched = dict(zip(train.callbacks, named, strict=True))
+        trainer = make_trainer(settings, [keeper, *named, *callbacks], profiler)
         engine = choose_engine(settings, self.task, data, trainer.callbacks)  # type: ignore[attr-defined]
         try:
             if state.model:  # after the choice, so that weights cannot change it
@@ -176,24 +179,9 @@ class Training:
         trainer.validate(task, datamodule=self.data, verbose=False)
 
 
-def build_model(settings: RunSettings, in_channels: int, max_nodes: int, outputs: int = 1) -> GraphModel:
-    """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
-    model = settings.model
-    if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
-        raise ConfigError(
-            f"readout.{min(reserved)} is set by the run itself; choose another option of {settings.method}"
-        )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(settings.seed, _WEIGHTS))
-        gcn = GCN(
-            in_channels, model.hidden, settings.d, model.layers, model.activation, model.last_activation, model.dropout
-        )
-        readout_seed = derive_seed(settings.seed, _READOUT) % 2**31
-        readout = build_readout(settings.method, settings.d, max_nodes, seed=readout_seed, **settings.readout)
-        settings.check_weights(in_channels, readout.out_channels)
-        head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout, outputs)
-    dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
-    return GraphModel(gcn, readout, head).to(dtype)
+def open_store(settings: RunSettings) -> GraphStore:
+    """The run's data set, built if it is missing, with the target that the run asks for."""
+    return GraphStore.open(settings.dataset, settings.data.target, build_missing=True)
 
 
 def recipe_of(settings: RunSettings) -> Recipe:

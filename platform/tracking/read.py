@@ -110,10 +110,10 @@ def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
         run = runs.get(cell["key"])
         row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
         if run is None:
-            row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": ""}
+            row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": "", "objective": ""}
         else:
             row |= {"status": run.info.status, "run_id": run.info.run_id, "params": run.data.params}
-            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics")} | run.data.metrics
+            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics", "objective")} | run.data.metrics
         rows.append(row)
     return pd.DataFrame(rows)
 

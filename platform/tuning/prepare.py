@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from permlab.datasets.manifest import Manifest
+from permlab.datasets.manifest import Manifest, chosen_targets
 from permlab.datasets.randomness import derive_seed
 from permlab.platform.errors import ConfigError
 from permlab.platform.settings.run import NOT_IN_KEY, RESULT_VERSION, RunSettings
@@ -16,7 +16,7 @@ from permlab.platform.tuning.lease import Lease
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Space, check_options, defaults, parse_space
 from permlab.platform.tuning.study import Study, open_storage
-from permlab.tasks.metrics import higher_is_better, kind_of, metrics_of
+from permlab.tasks.metrics import BY_KIND, Metric, higher_is_better, kind_of, metrics_of
 
 _TRIALS = 41  # entropy of the trials' seeds, which differ from those of the sweep that follows
 
@@ -29,12 +29,25 @@ def tuning_folder(settings: SweepSettings) -> Path:
     return Path(settings.runs).resolve() / "tunings" / settings.name
 
 
-def metric_of(tune: TuneSettings, manifest: Manifest) -> str:
-    known = metrics_of(kind_of(manifest.task, (manifest.target,), manifest.classes), (manifest.target,))
+def metric_of(tune: TuneSettings, cell: RunSettings, manifest: Manifest) -> str:
+    """The metric that the study optimises; its objective says which way is better."""
+    known = _metrics(cell, manifest)
     metric = tune.metric or next(iter(known))
     if metric not in known:
         raise ConfigError(f"tune.metric={metric}: {manifest.name} is measured by {', '.join(known)}")
     return metric
+
+
+def _metrics(cell: RunSettings, manifest: Manifest) -> dict[str, Metric]:
+    """What the objective of these trials measures, the headline first."""
+    targets = chosen_targets(manifest, cell.data.target)
+    objective = cell.objective
+    if not objective.metrics and objective.kind in ("auto", *BY_KIND):
+        kind = kind_of(manifest.task, targets, manifest.classes) if objective.kind == "auto" else objective.kind
+        return metrics_of(kind, targets)
+    from permlab.platform.run.model import DataFacts, build_objective  # imports torch, which is slow
+
+    return build_objective(cell, DataFacts.of(manifest, targets)).metrics
 
 
 def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple[RunSettings, Space, str]]:
@@ -50,7 +63,7 @@ def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple
         data = cell.data.model_copy(update={"validation": tune.validation, "split_seed": split_seed})
         trial = cell.model_copy(update={"data": data})
         name = f"{settings.name}/{cell.dataset}/{cell.method}/d{cell.d}"
-        checked[name] = (trial, space, metric_of(tune, manifest))
+        checked[name] = (trial, space, metric_of(tune, cell, manifest))
     return checked
 
 

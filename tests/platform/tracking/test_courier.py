@@ -61,7 +61,7 @@ def test_a_courier_whose_run_is_already_dead_marks_it_as_killed(tmp_path: Path) 
     """A courier takes seconds to start; the run may be killed, and started again, in the meantime."""
     words = [DATA, "threads=1", f"runs={tmp_path / 'runs'}"]
     settings = read_settings(RunSettings, words)
-    record = Record(settings, GraphStore.open(settings.dataset, build_missing=True).manifest)
+    record = Record(settings, GraphStore.open(settings.dataset, build_missing=True))
     record.folder.mkdir(parents=True)
     record.start()
     dead = subprocess.Popen(["true"])

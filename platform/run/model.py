@@ -1,0 +1,125 @@
+"""From the settings of a run and the facts of its data to a model and an objective."""
+
+from dataclasses import asdict, dataclass
+from inspect import isclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from permlab.datasets.manifest import Manifest
+from permlab.datasets.randomness import derive_seed
+from permlab.datasets.store import GraphStore
+from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.names import parse
+from permlab.platform.plugins.resolve import backbone_named, metric_named, readout_named, resolved
+from permlab.platform.settings.run import RunSettings
+from permlab.readouts.base import sizes_of
+from permlab.readouts.catalogue import build as build_readout
+from permlab.readouts.construct import construct
+from permlab.tasks.backbones import Shape, build_backbone
+from permlab.tasks.losses import LOSSES
+from permlab.tasks.metrics import BY_KIND
+from permlab.tasks.model import GraphModel, Head, Standardise
+from permlab.tasks.objectives import Objective, ObjectiveError, choose_objective
+
+_WEIGHTS, _READOUT = 1, 2  # entropy: one number per use of the seed
+NO_DEGREES = ("gcn", "gin", "sage", "gat", "gine", "mlp")  # backbones that do not ask for the degrees of the nodes
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a model must know of its data; stored with the run, so that the model can be built again without it."""
+
+    task: str
+    targets: tuple[str, ...]
+    classes: int
+    in_channels: int
+    edge_channels: int
+    max_nodes: int
+    feature_names: list[str]
+    degrees: tuple[int, ...] = ()  # how many nodes have 0, 1, 2, … neighbours, if Γ may ask for it
+
+    @classmethod
+    def of(cls, manifest: Manifest, targets: tuple[str, ...], degrees: tuple[int, ...] = ()) -> "DataFacts":
+        features, edges = manifest.feature_names, len(manifest.edge_feature_names)
+        return cls(
+            manifest.task, targets, manifest.classes, len(features), edges, manifest.max_nodes, features, degrees
+        )
+
+    @classmethod
+    def of_store(cls, store: GraphStore, settings: RunSettings) -> "DataFacts":
+        if settings.model.backbone in NO_DEGREES:
+            return cls.of(store.manifest, store.targets)
+        degrees = np.bincount(np.diff(store.a_ptr) - 1)  # Â has a loop at every node
+        return cls.of(store.manifest, store.targets, tuple(degrees.tolist()))
+
+    @classmethod
+    def stored(cls, document: dict[str, Any]) -> "DataFacts":
+        """As an older version wrote it, too: one target, two classes, no edge features."""
+        facts: dict[str, Any] = {"targets": ("y",), "classes": 2, "edge_channels": 0} | document
+        return cls(**facts | {"targets": tuple(facts["targets"]), "degrees": tuple(facts.get("degrees", ()))})
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_objective(settings: RunSettings, facts: DataFacts, std: Tensor | None = None) -> Objective:
+    """The loss and the metrics; `std` [T] is that of standardised targets."""
+    chosen = settings.objective
+    kind, loss = parse(chosen.kind), parse(chosen.loss)
+    loss_function: Any = loss.head
+    if loss.head != "auto" and loss.head not in LOSSES:
+        made_by = resolved(loss.head, "losses", nn)
+        loss_function = construct(loss.head, made_by, loss.options, ObjectiveError) if isclass(made_by) else made_by
+    elif loss.options:
+        raise ConfigError(f"objective.loss: {loss.head} has no option {min(loss.options)!r}; it takes none")
+    metrics = dict(metric_named(text) for text in chosen.metrics)
+    if kind.head == "auto" or kind.head in BY_KIND:
+        return choose_objective(facts.task, facts.targets, facts.classes, kind.head, loss_function, metrics, std)
+    made_by = resolved(kind.head, "objectives")
+    usual = {"targets": facts.targets, "names": facts.targets, "classes": facts.classes, "std": std}
+    usual |= {"loss": loss_function} if loss.head != "auto" else {}
+    objective = (
+        construct(kind.head, made_by, kind.options, ObjectiveError, usual=usual) if isclass(made_by) else made_by
+    )
+    if not isinstance(objective, Objective):
+        raise ConfigError(
+            f"objective.kind={chosen.kind} is no Objective; derive it from permlab.tasks.objectives.Objective"
+        )
+    return objective
+
+
+def build_model(
+    settings: RunSettings, facts: DataFacts, outputs: int = 1, scale: Standardise | None = None
+) -> GraphModel:
+    """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
+    model = settings.model
+    if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
+        raise ConfigError(
+            f"readout.{min(reserved)} is set by the run itself; choose another option of {settings.method}"
+        )
+    backbone, its_options = backbone_named(model.backbone)
+    readout_like, options = readout_named(settings.method)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(settings.seed, _WEIGHTS))
+        shape = Shape(
+            facts.in_channels,
+            facts.edge_channels,
+            settings.d,
+            model.hidden,
+            model.layers,
+            model.activation,
+            model.last_activation,
+            model.dropout,
+            facts.degrees,
+        )
+        gamma = build_backbone(backbone, shape, **its_options | settings.backbone)
+        seed = derive_seed(settings.seed, _READOUT) % 2**31
+        readout = build_readout(readout_like, settings.d, facts.max_nodes, seed=seed, **options | settings.readout)
+        settings.check_weights(facts.in_channels, sizes_of(readout)[1])
+        head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout, outputs)
+    dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
+    return GraphModel(gamma, readout, head, scale).to(dtype)
