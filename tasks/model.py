@@ -4,9 +4,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.nn.aggr import Aggregation
 
 from permlab.datasets.batch import GraphBatch
-from permlab.readouts.base import Readout, gives_rows
+from permlab.readouts.base import Readout, gives_rows, pooled
 from permlab.tasks.activations import activation_of
 from permlab.tasks.dropout import Dropout
 from permlab.tasks.ragged import RaggedLinear
@@ -82,19 +83,19 @@ class GraphModel(nn.Module):
     scale: from the head's output to the data's units.
     """
 
-    def __init__(self, backbone: nn.Module, readout: nn.Module, head: Head, scale: Standardise | None = None) -> None:
+    def __init__(self, backbone: nn.Module, readout: Aggregation, head: Head, scale: Standardise | None = None) -> None:
         super().__init__()
         self.backbone, self.readout, self.head, self.scale = backbone, readout, head, scale
         if isinstance(readout, Readout):
             readout.validate = False  # batches are well-formed, and checking values waits for the device
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        x = self.backbone(batch)
-        if self.head.takes_rows:
-            pooled = self.readout(x, ptr=batch.ptr, padded=False)
-        elif isinstance(self.readout, Readout):
-            pooled = self.readout(x, ptr=batch.ptr)
-        else:
-            pooled = self.readout(x, batch.batch, dim_size=len(batch))
-        z = self.head(pooled, batch)
+        z = self.head(self.pooled(self.backbone(batch), batch), batch)
         return z if self.scale is None else self.scale(z)
+
+    def pooled(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """φ(x) [B, m], or its rows [n, k] where the head takes rows."""
+        if self.head.takes_rows:
+            rows: Tensor = self.readout(x, ptr=batch.ptr, padded=False)
+            return rows
+        return pooled(self.readout, x, batch.ptr, None if isinstance(self.readout, Readout) else batch.batch)

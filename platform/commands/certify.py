@@ -3,6 +3,7 @@
   permlab certify METHOD [key=value …] --n N --d D      the extremes of ‖φ(X) − φ(Y)‖ / d(X, Y) over n × d matrices
   permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
                                                         or its rows, as in 1,0,1;0,1,1
+  permlab certify pyg:MedianAggregation --n 3 --d 2     … of anybody's aggregation: pyg:Class, file.py:Class, …
   permlab certify --minimal --n 2..5 --d 2              the fewest columns at which a generic key is universal
   permlab certify --picture FILE                        the ratio over random pairs, one violin per method
 
@@ -16,12 +17,14 @@ import math
 import time
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
+from torch_geometric.nn.aggr import Aggregation
 
 from permlab.platform.display.console import err, out, print_json, progress_bar
 from permlab.platform.run.certify import certify_method
-from permlab.readouts.base import Readout
+from permlab.readouts.base import stated_facts
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.certificate import Certificate
@@ -32,7 +35,10 @@ from permlab.readouts.theory.universality import check_within_reach
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="METHOD", help="a name of `permlab readouts`, and its key=value options"
+        "words",
+        nargs="*",
+        metavar="METHOD",
+        help="a name of `permlab readouts` or a plug-in, and its key=value options",
     )
     parser.add_argument("--n", help="rows of the matrices; with --minimal a range such as 2..5")
     parser.add_argument("--d", type=int, help="columns of the matrices")
@@ -71,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     readout, certificate = certify_method(method, sizes[0], args.d, **search, **options)
     contradictions = certificate.contradictions(readout)
     if args.json:
-        print_json({"method": method} | _document(certificate) | {"contradictions": contradictions})
+        stated = {"states": stated_facts(readout) or None, "contradictions": contradictions}
+        print_json({"method": method} | _document(certificate) | stated)
     else:
         _show(method, readout, certificate, contradictions)
     return 1 if contradictions else 0
@@ -137,9 +144,10 @@ def _document(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _show(method: str, readout: Readout, certificate: Certificate, contradictions: list[str]) -> None:
+def _show(method: str, readout: Aggregation, certificate: Certificate, contradictions: list[str]) -> None:
     out.print(
-        f"[bold]{method}[/bold]  {readout.formula}   n = {certificate.n}, d = {certificate.d}, m = {certificate.m}"
+        f"[bold]{escape(method)}[/bold]  {getattr(readout, 'formula', '')}   "
+        f"n = {certificate.n}, d = {certificate.d}, m = {certificate.m}"
     )
     ratios = Table("‖φ(X) − φ(Y)‖ / d(X, Y)", box=None, pad_edge=False, header_style="bold")
     ratios.add_column("smallest", justify="right")
@@ -155,6 +163,7 @@ def _show(method: str, readout: Readout, certificate: Certificate, contradiction
     facts.add_row("[bold]injectivity[/bold]", _injectivity(certificate))
     if certificate.universality:
         facts.add_row("[bold]universal[/bold]", _universal(certificate.universality))
+    facts.add_row("[bold]states[/bold]", _stated(readout, contradictions))
     out.print(facts)
     if certificate.collision and certificate.n <= 8 and certificate.d <= 3:
         _show_matrices(certificate.collision.X, certificate.collision.Y)
@@ -162,6 +171,15 @@ def _show(method: str, readout: Readout, certificate: Certificate, contradiction
         out.print("The two matrices are in the output of --json.")
     for contradiction in contradictions:
         err.print(f"permlab certify: the search refutes what {method} states: {contradiction}", markup=False)
+
+
+def _stated(readout: Aggregation, contradictions: list[str]) -> str:
+    """The verdict against the facts that the readout states."""
+    words = {True: "yes", False: "no"}
+    facts = [f"{name.replace('_', ' ')}: {words.get(value, value)}" for name, value in stated_facts(readout).items()]
+    if not facts:
+        return "none of the facts above"
+    return f"{', '.join(facts)}; {f'{len(contradictions)} refuted' if contradictions else 'none refuted'}"
 
 
 def _continuity(certificate: Certificate) -> str:

@@ -2,7 +2,8 @@
 
   permlab predict RUN --dataset qm9,limit=1000 --out predictions.parquet
 
-RUN is a run's folder, its key (or the beginning of it), or an MLflow run id.
+RUN is a run's folder, its key (or the beginning of it), or an MLflow run id. A run that was trained with your own code
+needs it again: --code mine.py:MyReadout; it is never loaded because the run names it.
 """
 
 import argparse
@@ -11,12 +12,15 @@ from pathlib import Path
 from permlab.platform.display.console import out, print_json
 from permlab.platform.errors import RunError
 from permlab.platform.files.json_files import without_nan
+from permlab.platform.plugins.code import load
+from permlab.platform.settings.words import load_data
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--dataset", help="data set to score (default: the run's own)")
     parser.add_argument("--out", help="Parquet file for graph_id, y, prediction")
+    parser.add_argument("--code", action="append", default=[], metavar="CODE", help="code that the run needs, by path")
     parser.add_argument("--runs", default="runs", help="the runs folder (default: runs)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
@@ -26,13 +30,16 @@ def run(args: argparse.Namespace) -> int:
     import pyarrow.parquet
 
     from permlab.platform.run.predict import FinishedRun, locate
-    from permlab.platform.run.record import prediction_columns
+    from permlab.platform.run.record import columns_of
 
+    for head in args.code:
+        load(head)
+    load_data([*args.code, args.dataset])
     finished = FinishedRun.load(locate(args.run, Path(args.runs)))
     dataset = args.dataset or finished.settings.dataset
     store, predictions, metrics = finished.predict(dataset)
     if args.out:
-        columns = {"graph_id": store.graph_id, "y": store.y} | prediction_columns(predictions)
+        columns = {"graph_id": store.graph_id} | columns_of(store.y, predictions, store.targets)
         try:
             pa.parquet.write_table(pa.table(columns), args.out)
         except (OSError, pa.ArrowInvalid) as error:

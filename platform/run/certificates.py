@@ -13,6 +13,7 @@ from torch import Tensor
 from permlab.datasets.randomness import derive_seed, random_order
 from permlab.datasets.store import GraphStore
 from permlab.platform.run.training import Training
+from permlab.readouts.base import pooled
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.tasks.model import GraphModel
 
@@ -81,4 +82,4 @@ def _image(
     """X of all graphs [n, d], its bounds [B + 1], and φ(X) [B, m]."""
     batch = store.batch(graphs, permutation)
     x = model.backbone(batch)
-    return x, batch.ptr, model.readout(x, ptr=batch.ptr)
+    return x, batch.ptr, pooled(model.readout, x, batch.ptr)

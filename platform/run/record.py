@@ -165,7 +165,7 @@ class Record:
         parts = []
         for split, predictions in result.outputs.items():
             graphs = EvaluationLoader(data, split).graphs
-            columns = {"graph_id": store.graph_id[graphs], "y": store.y[graphs]} | prediction_columns(predictions)
+            columns = {"graph_id": store.graph_id[graphs]} | columns_of(store.y[graphs], predictions, store.targets)
             parts.append(pa.table({"split": [split] * len(graphs)} | columns))
         with whole_file(self.folder / PREDICTIONS) as file:
             pa.parquet.write_table(pa.concat_tables(parts), file)
@@ -178,11 +178,17 @@ def summary(result: Result) -> dict[str, Any]:
     return without_nan({name: getattr(result, name) for name in SUMMARY})
 
 
-def prediction_columns(predictions: torch.Tensor) -> dict[str, np.ndarray]:
-    """[G] is the column `prediction`; [G, outputs] are `prediction_0`, `prediction_1`, …"""
-    if predictions.ndim == 1:
-        return {"prediction": predictions.numpy()}
-    return {f"prediction_{number}": column.numpy() for number, column in enumerate(predictions.T)}
+def columns_of(y: np.ndarray, predictions: torch.Tensor, targets: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """`y` and `prediction`; of several targets `y_NAME` and `prediction_NAME`, of several classes `prediction_0`, …"""
+    names: dict[int, Any] = {len(targets): targets}
+    columns = {}
+    for kind, values in (("y", y), ("prediction", predictions.numpy())):
+        if values.ndim == 1:
+            columns[kind] = values
+        else:
+            width = values.shape[1]
+            columns |= {f"{kind}_{name}": values[:, i] for i, name in enumerate(names.get(width, range(width)))}
+    return columns
 
 
 def engine_tags(engine: dict[str, str], numerics: list[Numerics]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from permlab.platform.errors import SettingError
 from permlab.platform.plugins.names import codes_among
 from permlab.platform.settings.kinds import (
+    BUILT_IN,
     BackboneName,
     CallbackName,
     DatasetName,
@@ -198,6 +199,12 @@ class RunSettings(Settings):
         """Every name that may be a plug-in's."""
         one = [self.method, self.model.backbone, self.objective.kind, self.objective.loss]
         return [*one, *self.objective.metrics, *self.train.callbacks]
+
+    @property
+    def customised(self) -> bool:
+        """Whether anything of the model is not built in, or has options that only its constructor can check."""
+        plain = ("auto", *BUILT_IN["readouts"], *BUILT_IN["backbones"])
+        return bool(self.readout or self.backbone or self.data.target) or any(name not in plain for name in self.plugs)
 
     @property
     def codes(self) -> list[str]:

@@ -42,7 +42,7 @@ def read_settings(
         nested: dict[str, Any] = {}
         _set(nested, key, _plain(value))
         _merge(tree, nested)
-    _load_data(tree.get("dataset"))
+    load_data(tree.get("dataset"))
     settings = check(model, tree)
     load_named(settings)
     return settings
@@ -54,8 +54,8 @@ def load_named(settings: BaseModel) -> None:
         load(head)
 
 
-def _load_data(names: Any) -> None:
-    """Load the code that makes data sets, before their names are checked."""
+def load_data(names: Any) -> None:
+    """Load the code that makes these data sets, before their names are checked; other values are left alone."""
     for head in data_codes(name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)):
         code = load(head)
         register_factory(head, code.value, code.digest)

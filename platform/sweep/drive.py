@@ -8,11 +8,12 @@ from typing import Any
 
 from permlab.datasets.cache import folder_of
 from permlab.datasets.catalogue import parse_name
-from permlab.datasets.manifest import open_array
+from permlab.datasets.manifest import chosen_targets, open_array
 from permlab.platform.display.build_bar import build_if_missing
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError, Ended
 from permlab.platform.files.liveness import driving
+from permlab.platform.large_imports import large_imports
 from permlab.platform.run.code_digest import other_code
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.cell_task import run_cell_in_worker
@@ -53,11 +54,30 @@ def plan_of(settings: SweepSettings) -> tuple[list[Cell], dict[Kind, Choice]]:
     """The cells, the longest first, and their tuned settings."""
     for dataset in settings.dataset:
         build_if_missing(dataset)
+    check_models(settings)
     choices = tuned_choices(settings)
     plan = make_plan(settings.cells(choices))
     for cell in plan if choices else []:
         cell.tags = choices[cell.settings.dataset, cell.settings.method, cell.settings.d].tags
     return plan, choices
+
+
+def check_models(settings: SweepSettings) -> None:
+    """Build the model of every data set, method and d that is not all built in, so that a plug-in that does not fit is
+    refused before any cell is run. This imports torch, which takes seconds.
+    """
+    cells = settings.model_copy(update={"seed": settings.seed[:1]}).cells()
+    if not any(cell.customised for cell in cells):
+        return
+    with large_imports():
+        from permlab.platform.plugins.resolve import callbacks_named
+        from permlab.platform.run.model import DataFacts, build_model, build_objective
+    for cell in cells:
+        if cell.customised:
+            manifest = manifest_of(cell.dataset)
+            facts = DataFacts.of(manifest, chosen_targets(manifest, cell.data.target))
+            build_model(cell, facts, build_objective(cell, facts).outputs)
+            callbacks_named(cell.train.callbacks)
 
 
 def run_sweep(settings: SweepSettings, address: str | None, runner: Any = run_cell_in_worker) -> Driven:
