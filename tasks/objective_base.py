@@ -69,7 +69,7 @@ class Objective:
 
 
 class ShippedObjective(Objective):
-    """One of the four below: its kind, the names of the losses that fit it, and one of them or a function.
+    """One of the four in objectives.py: its kind, the names of the losses that fit it, and one of them or a function.
 
     A function gets all predictions and all of y, missing labels included.
     """

@@ -26,7 +26,7 @@ from permlab.readouts.segments import segment_sum
 from permlab.tasks.data import GraphData
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import choose_objective
+from permlab.tasks.objectives import MultiClass, MultiLabel, Objective, Regression, choose_objective
 from permlab.tasks.task import OPTIMIZERS, GraphTask
 from tests.datasets.stores import build_store
 from tests.readouts.cases import OWN
@@ -114,6 +114,42 @@ def assert_same_steps(task: GraphTask, on_cpu: list[GraphBatch], on_device: list
 def test_every_readout_objective_and_optimiser(method: str, objective: str, optimizer: str, batches) -> None:
     d = WIDTHS.get(method, D)
     assert_same_steps(task_of(build(method, d, MAX_NODES), objective, d), *batches(objective), optimizer=optimizer)
+
+
+class Weighted(nn.Module):
+    """A loss with a buffer, which is to follow the predictions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.tensor(3.0))
+
+    def forward(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return (self.weight * (predictions - y)).square().nanmean()
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [MultiClass(3), MultiLabel(("a", "b")), Regression(("a", "b"), "huber", torch.tensor([2.0, 3.0]))],
+    ids=lambda each: type(each).__name__,
+)
+def test_losses_with_missing_labels(objective: Objective) -> None:
+    predictions, y = (tensor.float() for tensor in objective.example())
+    y[::5] = float("nan")
+    here, there = predictions.clone().requires_grad_(), predictions.to("sim").requires_grad_()
+    expected, labels = objective.loss(here, y), y.to("sim")
+    with no_waiting():
+        found = objective.loss(there, labels)
+        found.backward()
+    expected.backward()
+    torch.testing.assert_close([found.detach().cpu(), there.grad.cpu()], [expected.detach(), here.grad])
+
+
+def test_a_module_as_the_loss_follows_the_predictions() -> None:
+    objective, (predictions, y) = Regression(loss=Weighted()), Regression().example()
+    here = objective.loss(predictions.float(), y.float())
+    there = objective.loss(predictions.float().to("sim"), y.float().to("sim"))
+    torch.testing.assert_close(there.cpu(), here)
+    assert objective.measure(predictions, y)["loss"] == pytest.approx(here.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -13,7 +13,7 @@ from torch_geometric.nn.aggr import MeanAggregation, MultiAggregation
 from permlab.datasets.batch import GraphBatch
 from permlab.datasets.store import GraphStore
 from permlab.tasks.gcn import GCN
-from permlab.tasks.model import GraphModel, Head
+from permlab.tasks.model import GraphModel, Head, Standardise, standardise_on
 from permlab.tasks.pyg import from_pyg
 from permlab.tasks.ragged import RaggedLinear
 from tests.readouts.cases import CASES, Case, array
@@ -213,3 +213,49 @@ def test_dropout_acts_in_training_alone(small: GraphStore) -> None:
     model.eval()
     assert torch.equal(model(batch), model(batch))
     assert torch.allclose(model(batch), model_of(case)(batch))  # the same weights
+
+
+@pytest.mark.parametrize("case", CASES[:4], ids=str)
+def test_a_head_of_several_outputs_gives_a_row_per_graph(small: GraphStore, case: Case) -> None:
+    """Each of them is what a head of one output with its weights gives."""
+    model, batch = model_of(case).double(), small.batch(np.arange(12))
+    readout = case.make(case.d, N)
+    torch.manual_seed(0)
+    several = GraphModel(model.backbone, model.readout, Head(readout, 7, 3, "elu", outputs=3)).double()
+    found = several(batch)
+    assert found.shape == (12, 3)
+    for output in range(3):
+        state = several.head.state_dict()
+        state |= {name: state[name][output : output + 1] for name in ("last.weight", "last.bias")}
+        model.head.load_state_dict(state)
+        torch.testing.assert_close(found[:, output], model(batch))
+
+
+class TestStandardised:
+    def test_mean_and_deviation_are_those_of_the_targets_that_are_present(self) -> None:
+        y = 5 + 3 * np.random.default_rng(0).standard_normal((50, 3))
+        y[:, 2] = 7
+        y[::4, 0] = np.nan
+        mean, std = standardise_on(torch.from_numpy(y))
+        np.testing.assert_allclose(mean, np.nanmean(y, axis=0))
+        np.testing.assert_allclose(std, [np.nanstd(y[:, 0]), y[:, 1].std(), 1])
+        mean, std = standardise_on(torch.from_numpy(y[:, 1]).float())
+        assert mean.shape == std.shape == () and std.item() == pytest.approx(y[:, 1].std(), rel=1e-6)
+
+    @pytest.mark.parametrize(("mean", "std"), [(4.0, 3.0), (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))])
+    def test_predictions_are_in_the_units_of_the_data_and_the_weights_say_so(
+        self, small: GraphStore, mean: Tensor | float, std: Tensor | float
+    ) -> None:
+        readout, batch = CASES[0].make(CASES[0].d, N), small.batch(np.arange(9))
+        outputs = 1 if isinstance(mean, float) else 2
+        head = Head(readout, 7, outputs=outputs)
+        plain = GraphModel(GCN(R, 5, CASES[0].d), readout, head)
+        scaled = GraphModel(plain.backbone, readout, head, Standardise(mean, std))
+        torch.testing.assert_close(scaled(batch), mean + std * plain(batch))
+        assert set(scaled.state_dict()) == set(plain.state_dict()) | {"scale.mean", "scale.std"}
+        again = GraphModel(
+            GCN(R, 5, CASES[0].d), readout, Head(readout, 7, outputs=outputs), Standardise(mean * 0, std)
+        )
+        again.load_state_dict(scaled.state_dict())
+        assert torch.equal(again(batch), scaled(batch))
+        assert not any(name.startswith("scale") for name, _ in scaled.named_parameters())

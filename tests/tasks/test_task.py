@@ -14,8 +14,15 @@ from permlab.datasets.store import GraphStore
 from permlab.readouts.catalogue import CATALOGUE, build
 from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.gcn import GCN
-from permlab.tasks.model import GraphModel, Head
-from permlab.tasks.objectives import BinaryClassification, Objective, Regression
+from permlab.tasks.model import GraphModel, Head, Standardise, standardise_on
+from permlab.tasks.objectives import (
+    BinaryClassification,
+    MultiClass,
+    MultiLabel,
+    Objective,
+    Regression,
+    choose_objective,
+)
 from permlab.tasks.task import LOSS, OPTIMIZERS, GraphTask, Recipe
 from tests.readouts.cases import CASES, Case
 
@@ -244,3 +251,93 @@ def test_a_users_own_loss_is_the_one_that_is_trained(store: GraphStore) -> None:
     expected = (task.model(batch) - batch.y).abs().mean().item()
     _, losses = fit(task, data, limit_val_batches=0)
     assert losses.seen[0, 0] == pytest.approx(expected, rel=1e-6)
+
+
+def with_targets(store: GraphStore, y: np.ndarray) -> GraphStore:
+    """The same graphs with other targets, [G] or [G, T]."""
+    other = GraphStore(store.folder, store.manifest)
+    other.y = y.astype(np.float32)
+    return other
+
+
+def task_for(store: GraphStore, objective: Objective, scale: Standardise | None = None) -> tuple[GraphTask, GraphData]:
+    torch.manual_seed(0)
+    readout = build("sum", 3, store.manifest.max_nodes)
+    head = Head(readout, 9, 2, outputs=objective.outputs)
+    model = GraphModel(GCN(len(store.manifest.feature_names), 6, 3), readout, head, scale)
+    task = GraphTask(model, objective, SPLITS, Recipe(learning_rate=1e-2))
+    return task, GraphData(store, store.split(0), SPLITS, seed=0, batch_size=16)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        MultiClass(3),
+        MultiLabel(("a", "b", "c")),
+        Regression(("a", "b", "c"), loss="huber"),
+        choose_objective("classification", ("a", "b"), 2, metrics={"F1Score": None, "HammingDistance": None}),
+        choose_objective("regression", ("y",), 0, metrics={"R2Score": None}),
+    ],
+    ids=lambda each: f"{type(each).__name__}-{each.outputs}",
+)
+def test_every_objective_is_trained_and_measured(small: GraphStore, objective: Objective) -> None:
+    random = np.random.default_rng(0)
+    if isinstance(objective, MultiClass):
+        y = random.integers(0, 3, len(small)).astype(float)
+    else:
+        y = random.integers(0, 2, (len(small), objective.outputs)).astype(float).squeeze()
+    y[::6] = np.nan
+    task, data = task_for(with_targets(small, y), objective)
+    before = evaluated(task, data)["train"]["loss"]
+    trainer, _ = fit(task, data, epochs=15)
+    assert task.measured["train"]["loss"] < before
+    assert set(task.measured["holdout"]) == set(objective.metrics)
+    assert task.measured["holdout"] == pytest.approx(task.measured["holdout_perm"], nan_ok=True)
+    for name in objective.metrics:
+        assert f"holdout/{name}" in trainer.callback_metrics
+    assert task.outputs["train"].shape == (len(data.split.train), objective.outputs)[: 1 + (objective.outputs > 1)]
+
+
+class Relative(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("floor", torch.tensor(0.5))
+
+    def forward(self, predictions: Tensor, y: Tensor) -> Tensor:
+        return ((predictions - y).abs() / (y.abs() + self.floor)).mean()
+
+
+def log_cosh(predictions: Tensor, y: Tensor) -> Tensor:
+    return (predictions - y).cosh().log().mean()
+
+
+@pytest.mark.parametrize("loss", [Relative(), log_cosh, nn.SmoothL1Loss()], ids=["module", "function", "torch"])
+def test_a_loss_of_the_users_is_the_one_that_is_trained_and_measured(small: GraphStore, loss: Any) -> None:
+    task, data = task_for(small, Regression(loss=loss))
+    batch = next(iter(TrainLoader(data)))
+    expected = loss(task.model(batch), batch.y).item()
+    _, losses = fit(task, data)
+    assert losses.seen[0, 0] == pytest.approx(expected, rel=1e-6)
+    y = torch.from_numpy(small.y[data.split.holdout])
+    assert task.measured["holdout"]["loss"] == pytest.approx(loss(task.outputs["holdout"], y).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_training_on_standardised_targets_is_training_on_targets_standardised_by_hand(
+    small: GraphStore, targets: int
+) -> None:
+    random = np.random.default_rng(0)
+    y = (random.standard_normal((len(small), targets)) * [30, 0.2][:targets] + [100, -4][:targets]).squeeze()
+    train = small.split(0).train
+    mean, std = standardise_on(torch.from_numpy(y[train]))
+    np.testing.assert_allclose(std, y[train].std(axis=0))
+    names = ("a", "b")[:targets]
+    task, data = task_for(with_targets(small, y), Regression(names, std=std), Standardise(mean, std))
+    by_hand, its_data = task_for(with_targets(small, (y - mean.numpy()) / std.numpy()), Regression(names))
+    found, expected = (fit(*pair, epochs=3)[1].seen for pair in ((task, data), (by_hand, its_data)))
+    assert found == pytest.approx(expected, rel=1e-3)
+    in_units = mean + std * by_hand.outputs["holdout"]
+    torch.testing.assert_close(task.outputs["holdout"].double(), in_units.double(), rtol=1e-3, atol=1e-3)
+    errors = (in_units - torch.from_numpy(y[data.split.holdout])).abs().mean(dim=0)
+    assert task.measured["holdout"]["mae"] == pytest.approx(float(errors.mean()), rel=1e-2)
+    assert task.measured["holdout"]["loss"] == pytest.approx(by_hand.measured["holdout"]["loss"], rel=1e-3)

@@ -1,14 +1,18 @@
 """One cell: the same numbers however it was interrupted."""
 
 import signal
+import zipfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import pytorch_lightning as pl
 import torch
 
 from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.run.cell import run_cell
 from permlab.platform.run.checkpoint import load_state
+from permlab.platform.run.predict import FinishedRun
 from permlab.platform.run.signals import stop_on_signal
 from permlab.platform.run.training import Result, Training
 from permlab.platform.settings.run import RunSettings
@@ -230,6 +234,39 @@ def test_regression(cell) -> None:
     result = cell("dataset=synthetic,graphs=90,max_nodes=8", "train.epochs=40", "train.learning_rate=3e-3").run()
     assert set(result.metrics["holdout"]) == {"loss", "mae"}
     assert result.history[-1]["train/loss"] < 0.5 * result.history[1]["train/loss"]
+
+
+@pytest.fixture
+def rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A TU archive of three classes: rings of 3, 4 and 5 nodes."""
+    indicator, edges, first = [], [], 1
+    for graph in range(60):
+        size = 3 + graph % 3
+        indicator += [f"{graph + 1}"] * size
+        edges += [f"{first + i}, {first + (i + 1) % size}\n{first + (i + 1) % size}, {first + i}" for i in range(size)]
+        first += size
+    parts = {"A": edges, "graph_indicator": indicator, "graph_labels": [f"{graph % 3}" for graph in range(60)]}
+    with zipfile.ZipFile(tmp_path / "RINGS.zip", "w") as file:
+        for part, lines in parts.items():
+            file.writestr(f"RINGS/RINGS_{part}.txt", "\n".join(lines) + "\n")
+    monkeypatch.setenv("PERMLAB_MIRROR", str(tmp_path))
+    return "tu:RINGS"
+
+
+def test_three_classes_from_training_to_predictions(rings: str, tmp_path: Path) -> None:
+    words = [f"dataset={rings}", "method=sum", "d=2", "train.epochs=30", "train.batch_size=8", "data.validation=0.2"]
+    words += ["data.split_seed=0", "train.patience=20", "train.learning_rate=1e-2", "threads=1", "track=false"]
+    settings = read_settings(RunSettings, [*words, f"runs={tmp_path / 'runs'}"])
+    result = run_cell(settings)
+    assert set(result["metrics"]["validation"]) == {"loss", "acc", "auc", "f1"}
+    assert result["metrics"]["train"]["acc"] == 1 and "MultiClass" in result["engine"]["reason"]
+    (folder,) = (tmp_path / "runs" / "cells").iterdir()
+    stored = pd.read_parquet(folder / "predictions.parquet")
+    outputs = stored[[f"prediction_{c}" for c in range(3)]].to_numpy()
+    train = stored["split"] == "train"
+    assert (outputs.argmax(axis=1) == stored["y"])[train].all()
+    _, predictions, metrics = FinishedRun.load(folder).predict(rings)
+    assert predictions.shape == (60, 3) and metrics["acc"] > 0.9
 
 
 def test_overfitting_sees_the_same_batches_again(cell) -> None:

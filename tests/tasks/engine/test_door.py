@@ -15,7 +15,8 @@ from permlab.readouts.catalogue import build
 from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.engine import door
 from permlab.tasks.engine.door import FastTask, Refusal, open_engine
-from permlab.tasks.objectives import BinaryClassification
+from permlab.tasks.model import Head, Standardise
+from permlab.tasks.objectives import BinaryClassification, MultiClass, Objective, Regression, choose_objective
 from permlab.tasks.task import GraphTask, Recipe
 from tests.readouts.cases import CauchyKernels, MeanInstead
 from tests.tasks.engine.making import make_data, make_task
@@ -84,6 +85,48 @@ def test_it_refuses_subclasses_of_the_readouts_it_knows(store: GraphStore, reado
 def test_it_refuses_a_users_own_loss(store: GraphStore) -> None:
     answer = open_engine(make_task(store, objective=OwnLoss()), make_data(store))
     assert isinstance(answer, Refusal) and "OwnLoss" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("objective", "word"),
+    [
+        (Regression(loss="huber"), "the loss huber"),
+        (Regression(loss=nn.MSELoss()), "the loss MSELoss"),
+        (BinaryClassification(lambda predictions, y: predictions.sum()), "the loss <lambda>"),
+        (Regression(std=2.0), "standardised"),
+        (MultiClass(2), "MultiClass"),
+    ],
+    ids=str,
+)
+def test_it_knows_no_other_loss(store: GraphStore, objective: Objective, word: str) -> None:
+    answer = open_engine(make_task(store, objective=objective), make_data(store))
+    assert isinstance(answer, Refusal) and word in answer.reason
+
+
+def test_it_knows_neither_several_outputs_nor_a_scale(store: GraphStore) -> None:
+    task = make_task(store, objective=Regression(("a", "b")))
+    task.model.head = Head(task.model.readout, 9, 3, outputs=2)
+    answer = open_engine(task, make_data(store))
+    assert isinstance(answer, Refusal) and "2 numbers per graph" in answer.reason
+    task = make_task(store)
+    task.model.scale = Standardise(0.0, 1.0)
+    answer = open_engine(task, make_data(store))
+    assert isinstance(answer, Refusal) and "the scale Standardise" in answer.reason
+
+
+def test_it_leaves_missing_labels_to_the_definition(store: GraphStore) -> None:
+    gaps = GraphStore(store.folder, store.manifest)
+    gaps.y = store.y.copy()
+    gaps.y[3] = float("nan")
+    answer = open_engine(make_task(store), make_data(gaps))
+    assert isinstance(answer, Refusal) and "without a label" in answer.reason
+
+
+@pytest.mark.parametrize("loss", ["auto", "bce"])
+def test_metrics_do_not_matter_to_it(store: GraphStore, loss: str) -> None:
+    metrics = {"MatthewsCorrCoef": None}
+    objective = choose_objective("classification", ("y",), 2, loss=loss, metrics=metrics)
+    assert isinstance(open_engine(make_task(store, objective=objective), make_data(store)), FastTask)
 
 
 def test_it_refuses_a_users_own_task(store: GraphStore) -> None:
