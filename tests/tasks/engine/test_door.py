@@ -1,5 +1,6 @@
 """What the engine takes, and what it says no to: whatever it does not know is trained as it is defined."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,12 @@ def test_graphs_beyond_the_readouts_largest_are_left_to_the_definition(store: Gr
     readout = build("ordering", 5, store.manifest.max_nodes - 1)
     answer = open_engine(make_task(store, readout), make_data(store))
     assert isinstance(answer, Refusal) and "nodes" in answer.reason
+
+
+def test_missing_labels_are_left_to_the_definition(store: GraphStore) -> None:
+    gaps = GraphStore(store.folder, dataclasses.replace(store.manifest, gaps=True))
+    answer = open_engine(make_task(store), make_data(gaps))
+    assert isinstance(answer, Refusal) and "labels are missing" in answer.reason
 
 
 def test_damaged_data_is_told_as_by_the_store(store: GraphStore) -> None:
