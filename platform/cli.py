@@ -16,7 +16,7 @@ from permlab.platform.errors import ConfigError, RunError, RunStopped, StopNow
 from permlab.platform.files.secrets import masked_traceback
 from permlab.platform.large_imports import large_imports
 from permlab.readouts.errors import ReadoutError
-from permlab.tasks.errors import ObjectiveError
+from permlab.tasks.errors import BackboneError, ObjectiveError
 
 VERBS = {
     "data": "build, inspect and verify data sets",
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         return _call(verb, words[1:])
-    except (ConfigError, DataError, ObjectiveError, ReadoutError, RunError, RunStopped) as error:
+    except (BackboneError, ConfigError, DataError, ObjectiveError, ReadoutError, RunError, RunStopped) as error:
         complain(f"permlab {verb}", error)
         return error.exit_code
     except (MemoryError, RuntimeError) as error:  # torch raises RuntimeError if the CPU cannot allocate

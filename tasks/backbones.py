@@ -17,13 +17,8 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from permlab.datasets.batch import GraphBatch
 from permlab.readouts.construct import construct, said
 from permlab.tasks.activations import activation_of
+from permlab.tasks.errors import BackboneError
 from permlab.tasks.gcn import GCN
-
-
-class BackboneError(ValueError):
-    """One line: what does not fit, and how the backbone is called."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def test_a_truncated_manifest_is_found(cache: Path, length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [({"format": 99}, "has cache format 99, this version reads 2"), ({"holdout": 7}, "does not match its digest")],
 )
 def test_an_edited_manifest_is_found(cache: Path, change: dict, message: str) -> None:

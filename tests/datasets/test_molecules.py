@@ -57,3 +57,21 @@ def test_invalid_smiles_alone_give_no_molecules() -> None:
 def test_parallel_reading_keeps_the_order(workers: int) -> None:
     batches = [["C"] * (i + 1) for i in range(8)]
     assert [len(molecules.counts) for molecules in read_in_parallel(iter(batches), workers)] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_bonds_are_those_of_rdkit() -> None:
+    """Hydrogens' bonds are single; a kind that has no column of its own is in none."""
+    kinds = [Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE, Chem.BondType.AROMATIC]
+    for smiles in [*SMILES, "[NH3]->[Cu]"]:
+        molecules_read = read_smiles([smiles])
+        ends = zip(molecules_read.src.tolist(), molecules_read.dst.tolist(), strict=True)
+        ours = {tuple(sorted(pair)): row for pair, row in zip(ends, molecules_read.edge_attr.tolist(), strict=True)}
+        molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
+        theirs = {
+            tuple(sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))): [
+                bond.GetBondType() == kind for kind in kinds
+            ]
+            for bond in molecule.GetBonds()
+        }
+        assert ours == theirs, smiles
+    assert read_smiles(["[NH3]->[Cu]"]).edge_attr.sum(1).tolist() == [0, 1, 1, 1]

@@ -1,5 +1,6 @@
 """The cache on object storage, against a server that speaks S3 on loopback."""
 
+import json
 import logging
 import os
 import subprocess
@@ -131,6 +132,23 @@ def test_a_damaged_manifest_on_the_way_is_refused_and_replaced_by_a_build(
         GraphStore.open(NAME)
     machine("first")
     build(NAME)
+    machine("third")
+    assert len(GraphStore.open(NAME)) == 40
+
+
+def test_what_the_version_before_stored_is_built_and_uploaded_again(machine, server: str, tmp_path: Path) -> None:
+    """Its digest is the same, so that alone does not say that the upload is current."""
+    machine("first")
+    build(NAME)
+    (manifest,) = (key for key in objects(server, tmp_path.name) if key.endswith("manifest.json"))
+    document = json.loads((folder_of(parse_name(NAME)) / "manifest.json").read_text())
+    change(
+        manifest, json.dumps({key: value for key, value in document.items() if key != "seal"} | {"format": 1}).encode()
+    )
+    machine("second")
+    with pytest.raises(CacheMissing, match="is not built"):
+        GraphStore.open(NAME)
+    assert len(GraphStore.open(NAME, build_missing=True)) == 40
     machine("third")
     assert len(GraphStore.open(NAME)) == 40
 

@@ -114,3 +114,88 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path, cache: Path) -> Non
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1 and "if __name__ == '__main__':" in done.stderr
+
+
+def test_several_columns_with_gaps(tmp_path: Path, permlab) -> None:
+    """A row without any label is left out and counted; text and the SMILES themselves are no targets."""
+    columns = {
+        "id": ["a", "b", "c", "d"],
+        "smiles": ["CCO", "c1ccccc1", "C", "O"],
+        "first": [0, None, None, 1],
+        "second": [True, None, False, None],
+    }
+    text = write(tmp_path, columns)
+    for target in ("*", "first+second"):
+        manifest = build(f"{text},target={target}")
+        assert (manifest.targets, manifest.task, manifest.classes) == (["first", "second"], "classification", 2)
+        assert (manifest.graphs, manifest.dropped, manifest.gaps) == (3, 1, True)
+        store = GraphStore.open(f"{text},target={target}")
+        assert store.graph_id.tolist() == [0, 2, 3] and np.diff(store.node_ptr).tolist() == [9, 5, 3]
+        np.testing.assert_array_equal(store.y, [[0, 1], [np.nan, 0], [1, np.nan]])
+    code, out, _ = permlab("data", "info", f"{text},target=*")
+    assert code == 0
+    for part in ("2 targets: first, second", "1 rows without a graph or a label left out", "1 labels missing"):
+        assert part in out
+
+
+def test_several_columns_of_numbers_are_a_regression(tmp_path: Path) -> None:
+    text = write(tmp_path, ROWS | {"z": [0, 1, 1, 0], "a+b": [1, 2, 3, 4]})
+    manifest = build(f"{text},target=y+z,unit=eV")
+    assert (manifest.task, manifest.classes, manifest.gaps) == ("regression", 0, False)
+    assert (manifest.units, manifest.default_target) == (["eV", "eV"], "")
+    assert build(f"{text},target=a+b").targets == ["a+b"]  # a column may be called that
+
+
+def test_bonds_are_the_features_of_edges(tmp_path: Path) -> None:
+    text = write(tmp_path, {"smiles": ["O=CC#N", "c1ccccc1"], "y": [0.5, 1.5]})
+    build(text)
+    batch = GraphStore.open(text).batch(np.array([0]))
+    kinds = {
+        tuple(ends): kind for ends, kind in zip(batch.edge_index.T.tolist(), batch.edge_attr.tolist(), strict=True)
+    }
+    assert kinds[0, 1] == kinds[1, 0] == [0, 1, 0, 0] and kinds[2, 3] == [0, 0, 1, 0] and kinds[1, 4] == [1, 0, 0, 0]
+    benzene = GraphStore.open(text).batch(np.array([1]))
+    assert benzene.edge_attr.sum(0).tolist() == [12, 0, 0, 12]
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("y+w", "no column 'w'; name one with target=, choose from smiles, y"),
+        ("y+y", "target=y\\+y names a column twice"),
+        ("y+smiles", "column 'smiles' holds string, not numbers"),
+    ],
+)
+def test_columns_that_cannot_be_targets(tmp_path: Path, target: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        build(f"{write(tmp_path, ROWS)},target={target}")
+
+
+def test_a_table_without_numbers(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no column of numbers for target=\\*"):
+        build(f"{write(tmp_path, {'smiles': ['C'], 'y': ['high']})},target=*")
+
+
+def test_an_infinite_label_of_several_is_no_gap(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="graph 1 has the target inf"):
+        build(f"{write(tmp_path, ROWS | {'z': [1.0, np.inf, 2.0, None]})},target=y+z")
+
+
+def test_tox21(mirror: Path) -> None:
+    """Twelve assays, most molecules not in all of them; RDKit refuses eight of the 7,831 rows."""
+    path = mirror / "moleculenet" / "tox21.csv"
+    if not path.is_file():
+        pytest.skip("PERMLAB_MIRROR has no moleculenet/tox21.csv")
+    name = f"table:{path},target=*,skip_invalid=true"
+    manifest = build(name)
+    table = pa.csv.read_csv(path).to_pandas()
+    labels = table.drop(columns="smiles")
+    assert manifest.targets == list(labels.columns) and len(manifest.targets) == 12
+    assert (manifest.task, manifest.classes, manifest.gaps) == ("classification", 2, True)
+    assert manifest.graphs + manifest.dropped == len(table) and 0 < manifest.dropped < 20
+    store = GraphStore.open(name)
+    np.testing.assert_array_equal(store.y, labels.to_numpy(dtype=np.float32)[store.graph_id])
+    one = GraphStore.open(name, "SR-p53")
+    np.testing.assert_array_equal(one.y, store.y[:, -1])
+    batch = store.batch(np.arange(64), 3)
+    assert batch.y.shape == (64, 12) and batch.edge_attr.shape == (batch.edge_index.shape[1], 4)

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -53,6 +55,18 @@ def test_one_graph_alone_is_a_batch_of_one(store: GraphStore) -> None:
     (graph,) = to_pyg(store, np.array([5]))
     batch = from_pyg(graph)
     assert len(batch) == 1 and batch.y.tolist() == [store.y[5]] and torch.equal(batch.x, graph.x)
+
+
+def test_stored_graphs_bring_their_edge_features_and_chosen_targets(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("smiles,a,b\nCCO,1,2\nC#N,3,4\nO,5,6\n")
+    positions, name = np.array([2, 0, 1]), f"table:{tmp_path}/mine.csv,target=a+b"
+    for target, shape in ((None, (3, 2)), ("b", (3,))):
+        store = GraphStore.open(name, target, build_missing=True)
+        theirs, ours = Batch.from_data_list(to_pyg(store, positions)), store.batch(positions)
+        for field in (*FIELDS, "edge_attr"):
+            assert torch.equal(getattr(ours, field), theirs[field]), field
+        assert ours.y.shape == shape
+    assert to_pyg(store, positions, edge_features=False)[0].edge_attr is None
 
 
 def test_edge_features_and_several_targets_are_kept() -> None:
