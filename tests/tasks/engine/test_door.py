@@ -96,7 +96,7 @@ def test_it_refuses_a_users_own_loss(store: GraphStore) -> None:
         (Regression(std=2.0), "standardised"),
         (MultiClass(2), "MultiClass"),
     ],
-    ids=str,
+    ids=["huber", "a module", "a function", "standardised", "several classes"],
 )
 def test_it_knows_no_other_loss(store: GraphStore, objective: Objective, word: str) -> None:
     answer = open_engine(make_task(store, objective=objective), make_data(store))
