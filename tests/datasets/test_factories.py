@@ -152,7 +152,8 @@ def seed() -> None:
 
 
 def test_a_data_set_of_pyg_by_its_class() -> None:
-    text = "pyg:FakeDataset,num_graphs=40,avg_num_nodes=9,num_channels=5,edge_dim=2,num_classes=3,task=graph,is_undirected=true"
+    text = "pyg:FakeDataset,num_graphs=40,avg_num_nodes=9,num_channels=5,edge_dim=2,num_classes=3,task=graph"
+    text += ",is_undirected=true"
     seed()
     manifest = build(text)
     assert (manifest.graphs, manifest.task, manifest.classes) == (40, "classification", 3)
