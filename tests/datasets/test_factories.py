@@ -192,6 +192,7 @@ def test_pyg_keeps_its_files_in_the_cache_unless_told_otherwise(
         ("pyg:ZINK", "PyG has no data set 'ZINK'; did you mean 'ZINC'?"),
         ("pyg:Data", "PyG has no data set 'Data'"),
         ("pyg:ZINC,subsets=true", "unexpected keyword argument 'subsets'; its arguments are root, subset, split"),
+        ("pyg:ZINC,split=all", r"AssertionError: assert split in \['train', 'val', 'test'\]"),
         ("pyg:TUDataset", "missing a required argument: 'name'"),
         ("pyg:FakeDataset,task=node", "one label per node"),
         ("pyg:KarateClub", "one label per node"),
