@@ -21,7 +21,7 @@ from permlab.datasets.chunk import GraphChunk, make_chunk, pointer
 from permlab.datasets.errors import DataError
 from permlab.datasets.sources.base import Reading
 
-GRAPHS_A_CHUNK, NODES_A_CHUNK = 4096, 200_000
+GRAPHS_A_CHUNK, ROWS_A_CHUNK = 4096, 500_000  # rows: nodes and edges
 MOST_LABELS = 256  # one column of whole numbers below this is one-hot
 MOST_CLASSES = 1000  # a target with more different whole numbers is a quantity
 FACTS = ("task", "targets", "units", "default_target", "holdout")
@@ -112,13 +112,13 @@ class _Survey:
         except TypeError:
             raise DataError(f"{self.label} is a {type(graphs).__name__}, not an iterable of PyG's Data") from None
         pending: list[dict[str, np.ndarray]] = []
-        nodes = 0
+        rows = 0
         for graph in graphs:
             pending.append(self._arrays(graph))
-            nodes += len(pending[-1]["x"])
-            if len(pending) == GRAPHS_A_CHUNK or nodes >= NODES_A_CHUNK:
+            rows += len(pending[-1]["x"]) + pending[-1]["edges"].shape[1]
+            if len(pending) == GRAPHS_A_CHUNK or rows >= ROWS_A_CHUNK:
                 yield _save(pending, workspace / f"{self.graphs:012d}.npz")
-                pending, nodes = [], 0
+                pending, rows = [], 0
         if pending:
             yield _save(pending, workspace / f"{self.graphs:012d}.npz")
         if self.graphs and self.per_node and self.targets > 1:

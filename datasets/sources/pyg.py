@@ -3,6 +3,7 @@
 import difflib
 import errno
 import inspect
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -65,6 +66,7 @@ class Pyg(Source):
         except Exception as error:  # whatever PyG, its parsers and its downloads raise
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            said = str(error) or traceback.extract_tb(error.__traceback__)[-1].line  # an assertion has only its line
+            reason = " ".join(f"{type(error).__name__}: {said}".split())
             where = f" (its files belong into {arguments['root']})" if "root" in arguments else ""
             raise DataError(f"PyG cannot read or download {self.name}{where}: {reason}") from error

@@ -152,8 +152,8 @@ def seed() -> None:
 
 
 def test_a_data_set_of_pyg_by_its_class() -> None:
-    text = "pyg:FakeDataset,num_graphs=40,avg_num_nodes=9,num_channels=5,edge_dim=2,num_classes=3"
-    text += ",task=graph,is_undirected=true"
+    text = "pyg:FakeDataset,num_graphs=40,avg_num_nodes=9,num_channels=5,edge_dim=2,num_classes=3,task=graph"
+    text += ",is_undirected=true"
     seed()
     manifest = build(text)
     assert (manifest.graphs, manifest.task, manifest.classes) == (40, "classification", 3)
@@ -192,6 +192,7 @@ def test_pyg_keeps_its_files_in_the_cache_unless_told_otherwise(
         ("pyg:ZINK", "PyG has no data set 'ZINK'; did you mean 'ZINC'?"),
         ("pyg:Data", "PyG has no data set 'Data'"),
         ("pyg:ZINC,subsets=true", "unexpected keyword argument 'subsets'; its arguments are root, subset, split"),
+        ("pyg:ZINC,split=all", r"AssertionError: assert split in \['train', 'val', 'test'\]"),
         ("pyg:TUDataset", "missing a required argument: 'name'"),
         ("pyg:FakeDataset,task=node", "one label per node"),
         ("pyg:KarateClub", "one label per node"),
