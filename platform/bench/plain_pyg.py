@@ -2,8 +2,9 @@
 
 import logging
 import warnings
+from copy import deepcopy
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
@@ -12,12 +13,14 @@ from torch.nn import functional
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCNConv
-from torch_geometric.nn.aggr import SortAggregation, SumAggregation
+from torch_geometric.nn.aggr import Aggregation, SortAggregation, SumAggregation
 from torch_geometric.utils import to_dense_batch
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.padded import gaussians, set2set, sorted_columns, with_sum
 from permlab.platform.settings.run import RunSettings
+from permlab.readouts.base import sizes_of
+from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.activations import activation_of
 
 
@@ -53,7 +56,10 @@ class PlainModel(pl.LightningModule):
         if self.method == "kernels":
             self.register_buffer("vectors", weights["readout.centres"])
             return SumAggregation(), len(self.vectors)
-        return None, self.max_nodes * (d + (self.method == "ordering"))
+        if self.method in PAPER_METHODS:
+            return None, self.max_nodes * (d + (self.method == "ordering"))
+        readout = deepcopy(ours.get_submodule("readout"))  # a plug-in is the same on both sides
+        return readout, sizes_of(cast(Aggregation, readout))[1]
 
     def _copy(self, weights: dict[str, Tensor]) -> None:
         conv: Any

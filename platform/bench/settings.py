@@ -10,10 +10,11 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from permlab.datasets.manifest import Manifest
 from permlab.platform.bench.sizes import SIZES
 from permlab.platform.bench.variants import VARIANTS, Variant
-from permlab.platform.settings.kinds import Folder
+from permlab.platform.plugins.names import codes_among, parse
+from permlab.platform.settings.kinds import Folder, MethodName
 from permlab.platform.settings.run import DataSettings, ModelSettings, RunSettings, Settings, TrainSettings
 from permlab.platform.settings.words import check
-from permlab.readouts.names import PAPER_METHODS
+from permlab.readouts.names import NAMES, PAPER_METHODS
 
 ALONE = ("sort_columns", "ordering", "sort", "sum", "kernels", "set2set")
 WIDTHS = [1, 10, 50, 100]
@@ -35,6 +36,9 @@ Names = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
 Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list), Field(min_length=1)]
 Sizes = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_list)]
 FromThree = Annotated[list[Annotated[int, Field(ge=3)]], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+Methods = Annotated[list[MethodName], BeforeValidator(_as_list), Field(min_length=1)]
 
 
 class BenchSettings(Settings):
@@ -59,7 +63,7 @@ class CellsBench(Timed):
     """Runs of every data set × method × d, without evaluation and checkpoints."""
 
     dataset: Names = Field(["proteins_full", "qm9,limit=20000"], description="data sets")
-    method: Names = Field(list(PAPER_METHODS), description="readouts")
+    method: Methods = Field(list(PAPER_METHODS), description="readouts: the paper's, and plug-ins")
     d: Counts = Field(WIDTHS, description="widths of the node embeddings")
     model: ModelSettings = ModelSettings()
     steps: int = Field(32, ge=1, description="training steps per measurement, rounded to whole epochs")
@@ -69,12 +73,17 @@ class CellsBench(Timed):
     @field_validator("method")
     @classmethod
     def _with_a_reference(cls, method: list[str]) -> list[str]:
-        return _choose(method, PAPER_METHODS)
+        """The plain side has the paper's readouts itself, and takes a plug-in as it is."""
+        return [name if parse(name).head not in NAMES else _choose([name], PAPER_METHODS)[0] for name in method]
 
     @field_validator("dataset")
     @classmethod
     def _known(cls, dataset: list[str]) -> list[str]:
         return [RunSettings(dataset=name).dataset for name in dataset]
+
+    @property
+    def codes(self) -> list[str]:
+        return codes_among(self.method)
 
     def cell(self, dataset: str, method: str, d: int, manifest: Manifest, runs: str) -> dict[str, Any]:
         """The settings of one cell's run, as JSON; an epoch is cut to about `steps` steps."""

@@ -17,13 +17,14 @@ from permlab.platform.files.json_files import read_json
 from permlab.platform.run.train import train
 from permlab.platform.run.training import Training
 from permlab.platform.settings.run import ModelSettings, RunSettings, cell_folder, cell_key
+from permlab.platform.settings.words import load_named
 from permlab.platform.sweep.plan import manifest_of
 from permlab.tasks.pyg import to_pyg
 
 
 def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
     """Seconds for `epochs` epochs of `permlab train`, courier included if the cell is tracked, and the engine used."""
-    settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
+    settings, watch = _settings(cell), Stopwatch(epochs)
     gc.collect()
     seconds = watch.time(lambda: train(settings, fresh=True, callbacks=[watch]))
     folder = cell_folder(settings, cell_key(settings, manifest_of(settings.dataset).digest))
@@ -33,7 +34,7 @@ def ours(cell: dict[str, Any], epochs: int) -> dict[str, Any]:
 
 def plain(cell: dict[str, Any], epochs: int) -> float:
     """Seconds for `epochs` epochs of the plain script on the same graphs."""
-    settings, watch = RunSettings.model_validate(cell), Stopwatch(epochs)
+    settings, watch = _settings(cell), Stopwatch(epochs)
     training = _prepare(settings)
     model = PlainModel(settings, training.task.model, training.store.manifest)
     loader = DataLoader(_graphs(settings), batch_size=settings.train.batch_size, shuffle=True)
@@ -43,7 +44,7 @@ def plain(cell: dict[str, Any], epochs: int) -> float:
 
 def compare(cell: dict[str, Any]) -> dict[str, Any]:
     """Both losses on the first training graphs at the same weights, steps per epoch, work per step."""
-    settings = RunSettings.model_validate(cell)
+    settings = _settings(cell)
     training = _prepare(settings)
     manifest, train_part = training.store.manifest, training.data.split.train
     first = train_part[: settings.train.batch_size]
@@ -59,6 +60,13 @@ def compare(cell: dict[str, Any]) -> dict[str, Any]:
     entries = int(_entries(training)) * (1 + settings.permutations) / steps
     work = work_of(training.task.model, settings, manifest, items / steps, nodes, entries)
     return {"loss": loss, "plain_loss": plain_loss, "steps_an_epoch": steps} | work
+
+
+def _settings(cell: dict[str, Any]) -> RunSettings:
+    """The settings of a cell; the code that they name was named by the user of the benchmark."""
+    settings = RunSettings.model_validate(cell)
+    load_named(settings)
+    return settings
 
 
 def _entries(training: Training) -> int:

@@ -10,7 +10,7 @@ from torch import nn
 
 from permlab.datasets.manifest import Manifest
 from permlab.platform.settings.run import RunSettings
-from permlab.readouts.names import facts_of
+from permlab.readouts.names import PAPER_METHODS, facts_of
 
 
 def work_of(
@@ -70,6 +70,7 @@ def _head(settings: RunSettings, graphs: float, nodes: float, kernels: int) -> l
     """(rows, in, out) of the head's products."""
     d, hidden, method = settings.d, settings.model.head_hidden, settings.method
     first: Any = {"ordering": (nodes, d + 1), "kernels": (graphs, kernels), "set2set": (graphs, 2 * d)}
-    rows, width = first.get(method, (nodes if facts_of(method).rows else graphs, d))
+    others = {True: (nodes, d), False: (graphs, d if method in PAPER_METHODS else kernels)}
+    rows, width = first.get(method, others[facts_of(method).rows])
     inner = [(graphs, hidden, hidden)] * (settings.model.head_layers - 1)
     return [(rows, width, hidden), *inner, (graphs, hidden, 1)]
