@@ -56,8 +56,9 @@ def submit(
         start_new_session=True,
     )
 
-    def call(*entrypoint: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    def call(*entrypoint: str, folder: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
         command = [*RAY, "job", "submit", "--address", f"http://127.0.0.1:{dashboard}"]
+        command += ["--working-dir", str(folder)] if folder else []
         command += ["--runtime-env", "infra/runtime-env.yaml", "--", *entrypoint]
         return subprocess.run(command, cwd=ROOT, env=environment | changes, capture_output=True, text=True, timeout=240)
 
@@ -88,6 +89,16 @@ def test_a_sweep_is_a_job_on_nodes_without_permlab(submit, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     assert "succeeded" in done.stdout and "holdout MAE" in done.stdout
     assert len(finished_metrics(tmp_path)) == 2
+
+
+def test_a_readout_of_ones_own_comes_with_the_job(submit, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "my_readout.py").write_text((ROOT / "docs" / "examples" / "my_readout.py").read_text())
+    methods = "method=[sum, my_readout.py:MeanAndSpread, pyg:MedianAggregation]"
+    done = submit(*CLI, *SWEEP, methods, f"runs={tmp_path}/runs", folder=mine)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my_readout.py:MeanAndSpread" in done.stdout and len(finished_metrics(tmp_path / "runs")) == 3
 
 
 def test_a_job_that_fails_has_the_exit_code_of_its_sweep(submit) -> None:

@@ -267,3 +267,41 @@ def test_wrong_settings_are_an_error_of_one_line(permlab, tmp_path, monkeypatch,
     code, out, err = permlab("sweep", *words)
     assert (code, out) == (2, ""), err
     assert says in err and err.count("\n") == 1
+
+
+MINE = """
+import os
+from torch_geometric.nn.aggr import SumAggregation
+{trouble}
+class Mine(SumAggregation):
+    def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2):
+        return super().forward(2 * x, index, ptr, dim_size, dim)
+"""
+
+
+def test_plug_ins_travel_to_nodes_that_do_not_have_them(two_nodes: Cluster, tmp_path: Path) -> None:
+    """The file is removed as soon as the driver has read it: the workers only have what travels with their task."""
+    (tmp_path / "mine.py").write_text(MINE.format(trouble="os.path.exists('mine.py') and os.remove('mine.py')"))
+    grid = [
+        DATA,
+        "method=[sum, mine.py:Mine, pyg:GRUAggregation]",
+        "d=2",
+        "seed=[0,1]",
+        "train.epochs=2",
+        "track=false",
+    ]
+    sweep = start(tmp_path, "sweep", *grid, "--address", two_nodes.address)
+    out, err = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, out + err
+    assert len(results(tmp_path)) == 6 and "mine.py:Mine" in out and not (tmp_path / "mine.py").exists()
+
+
+def test_a_node_that_cannot_load_a_plug_in_fails_its_cells_alone(two_nodes: Cluster, tmp_path: Path) -> None:
+    trouble = "import sys\nif 'default_worker' in sys.argv[0]:\n    raise ImportError('not here')"
+    (tmp_path / "mine.py").write_text(MINE.format(trouble=trouble))
+    grid = [DATA, "method=[sum, mine.py:Mine]", "d=2", "train.epochs=2", "track=false"]
+    sweep = start(tmp_path, "sweep", *grid, "--address", two_nodes.address)
+    out, err = sweep.communicate(timeout=300)
+    assert sweep.returncode == 1 and len(results(tmp_path)) == 1
+    (line,) = [line for line in (out + err).splitlines() if "not here" in line]
+    assert "mine.py:Mine" in line and "Traceback" not in out + err
