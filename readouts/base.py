@@ -146,9 +146,10 @@ def pooled(readout: Aggregation, x: Tensor, ptr: Tensor, graph: Tensor | None = 
 
 
 def sizes_of(readout: Aggregation) -> tuple[int, int]:
-    """d and m of a readout that `catalogue.build` made."""
+    """d and m: what `catalogue.build` found out, or what the readout itself says."""
     made: Any = readout
-    return int(made.in_channels), int(made.out_channels)
+    d, m = getattr(made, "permlab_sizes", None) or (made.in_channels, made.out_channels)
+    return int(d), int(m)
 
 
 def stated_facts(readout: Aggregation | type[Aggregation]) -> dict[str, Any]:

@@ -64,18 +64,21 @@ def build(readout: ReadoutLike, d: int, max_nodes: int, seed: int = 0, **options
         kind = "a class" if isinstance(made_by, type) else "an object"
         raise ReadoutError(f"{name} is {kind} of {type(made).__name__}, not of torch_geometric.nn.aggr.Aggregation")
     if not isinstance(readout, str):
-        _complete(name, made, d, max_nodes)
+        _complete(",".join([name, *(f"{key}={value}" for key, value in options.items())]), made, d, max_nodes)
     return made
 
 
 def _complete(name: str, made: Aggregation, d: int, max_nodes: int) -> None:
-    """Find out m, and note d and m on the readout where its class does not."""
+    """Find out m, and note d and m on the readout. Somebody's own in_channels and out_channels may mean other things,
+    so they stay as they are.
+    """
     m = _width(name, made, d, max_nodes)
     if isinstance(made, Readout) and getattr(made, "out_channels", m) != m:
         raise ReadoutError(f"{name} has out_channels = {made.out_channels}, but gives {m} numbers per graph")
-    made.out_channels = m
-    if not hasattr(made, "in_channels"):
-        made.in_channels = d
+    made.permlab_sizes = (d, m)
+    for attribute, size in (("in_channels", d), ("out_channels", m)):
+        if getattr(made, attribute, None) is None:
+            setattr(made, attribute, size)
 
 
 def _width(name: str, made: Aggregation, d: int, max_nodes: int) -> int:
@@ -88,7 +91,7 @@ def _width(name: str, made: Aggregation, d: int, max_nodes: int) -> int:
         x = torch.randn(int(ptr[-1]), d)
         try:
             image = pooled(made.eval(), x, ptr)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ReadoutError(
                 f"{name} fails on two graphs of {sizes[0]} and {sizes[1]} nodes, x [{len(x)}, {d}]: {said(error)}"
             ) from error

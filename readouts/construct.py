@@ -23,7 +23,10 @@ def construct(
     usual      filled in where the constructor takes them, unless an option says otherwise
     if_needed  filled in where an argument without a default would be missing
     """
-    taken = signature(made_by).parameters
+    try:
+        taken = signature(made_by).parameters
+    except ValueError:  # of some types that are written in C
+        raise error(f"{name} does not say which arguments it takes") from None
     anything = any(argument.kind == Parameter.VAR_KEYWORD for argument in taken.values())
     own = {key: value for key, value in (fixed or {}).items() if key in taken}
     named = [key for key, argument in taken.items() if argument.kind in _NAMED]
@@ -40,7 +43,7 @@ def construct(
         return made_by(**given)
     except error:
         raise
-    except Exception as raised:
+    except (Exception, SystemExit) as raised:
         raise error(f"{name} cannot be built: {said(raised)}; {_call(name, made_by)}") from raised
 
 

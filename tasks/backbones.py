@@ -50,11 +50,19 @@ class NodeMLP(nn.Module):
     """The same MLP for every node; edges are ignored. The baseline that a graph network must beat."""
 
     def __init__(
-        self, in_channels: int, hidden_channels: int, num_layers: int, out_channels: int, **options: Any
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        out_channels: int,
+        dropout: float = 0.0,
+        act: Any = "relu",
+        norm: str | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
-        self.layers = MLP(widths, **{"norm": None} | options)
+        self.layers = MLP(widths, dropout=dropout, act=act, norm=norm, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         embedded: Tensor = self.layers(x)
@@ -145,11 +153,11 @@ def _check(name: str, backbone: nn.Module, shape: Shape) -> None:
     training = backbone.training
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        x = torch.randn(5, shape.in_channels)
+        x = torch.rand(5, shape.in_channels)  # positive, as counts and one-hot labels are
         batch = GraphBatch(x, edge_index, torch.tensor([0, 2, 5]), torch.zeros(2), attributes)
         try:
             embedded = backbone.eval()(batch)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BackboneError(
                 f"{name} fails on two small graphs, x [5, {shape.in_channels}]: {said(error)}"
             ) from error
@@ -158,3 +166,5 @@ def _check(name: str, backbone: nn.Module, shape: Shape) -> None:
     given = list(embedded.shape) if isinstance(embedded, Tensor) else type(embedded).__name__
     if given != [5, shape.out_channels]:
         raise BackboneError(f"{name} gives {given} for 5 nodes; a backbone gives [5, {shape.out_channels}]: d numbers")
+    if not embedded.is_floating_point() or not embedded.isfinite().all():
+        raise BackboneError(f"{name} gives {embedded.dtype} values that are not all finite for finite x")

@@ -34,7 +34,7 @@ class Head(nn.Module):
         self.first: nn.Module = (
             RaggedLinear(readout.row_channels, readout.max_nodes, hidden)
             if self.takes_rows
-            else nn.Linear(readout.out_channels, hidden)
+            else nn.Linear(getattr(readout, "permlab_sizes", (0, readout.out_channels))[1], hidden)
         )
         self.inner = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
         self.last = nn.Linear(hidden, outputs)

@@ -96,4 +96,6 @@ class ShippedObjective(Objective):
         if not isinstance(loss, Tensor) or loss.ndim:
             given = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
             raise ObjectiveError(f"the loss must give a tensor that is one number, but it gives {given}")
+        if torch.is_grad_enabled() and predictions.requires_grad and not loss.requires_grad:
+            raise ObjectiveError("the loss has no gradient with respect to the predictions, so nothing can be trained")
         return loss

@@ -3,6 +3,7 @@
 import importlib
 import re
 import shlex
+import shutil
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,12 @@ from permlab.platform.bench.settings import BENCHES
 from permlab.platform.cli import VERBS, main
 from permlab.platform.commands.tune import TuningSettings
 from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.code import load
+from permlab.platform.plugins.names import codes_among
+from permlab.platform.plugins.resolve import readout_named
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.settings.words import describe, read_settings, recipes
+from permlab.platform.settings.words import describe, load_data, read_settings, recipes
 from permlab.readouts.catalogue import build
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +32,7 @@ SETTINGS: dict[str, Any] = {"train": RunSettings, "config": RunSettings, "sweep"
 MODELS = [RunSettings, SweepSettings, TuningSettings, *BENCHES.values()]
 KEYS = {key for model in MODELS for key, _, _ in describe(model)}
 PARAMETERS = {name for source in SOURCES.values() for name in source.__dataclass_fields__}
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -73,17 +78,36 @@ def check_words(verb: str, args: Namespace) -> None:
     elif verb == "bench":
         read_settings(BENCHES[args.topic], args.words)
     elif verb == "data" and args.name:
+        load_data(",".join(args.name))
         parse_name(",".join(args.name))
     elif verb == "predict" and args.dataset:
         parse_name(args.dataset)
     elif verb == "certify" and args.words:
-        build(args.words[0], d=2, max_nodes=3)
+        readout, options = named(args.words[0])
+        build(readout, d=2, max_nodes=3, **options)
+    elif verb == "readouts":
+        for name in args.names:
+            named(name)
+    if verb == "predict":
+        for head in args.code:
+            load(head)
+
+
+def named(method: str) -> tuple[Any, dict[str, Any]]:
+    """The readout and its options, if there is such a one."""
+    for head in codes_among([method]):
+        load(head)
+    return readout_named(method)
 
 
 @pytest.fixture
 def files_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The YAML files that the pages show, in the working directory; their first line is their name."""
+    """The files of docs/examples, and the YAML files that the pages show, in the working directory; the first line of a
+    YAML file is its name.
+    """
     monkeypatch.chdir(tmp_path)
+    for example in EXAMPLES:
+        shutil.copy(example, tmp_path)
     for page in PAGES:
         for block in blocks(page, "yaml"):
             name = re.match(r"# (\S+\.yaml)\n", block)
@@ -120,6 +144,7 @@ def accepted(word: str) -> bool:
     return key in KEYS and not value
 
 
+@pytest.mark.usefixtures("files_of_the_pages")
 @each_page
 def test_every_setting_exists(page: Path) -> None:
     groups = {key.partition(".")[0] for key in KEYS if "." in key}
@@ -165,6 +190,13 @@ def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, mo
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)
+
+
+def test_extending_shows_a_readout_as_it_is_in_its_file_and_leads_to_every_example() -> None:
+    page = ROOT / "docs" / "extending.md"
+    assert blocks(page, "python")[0] == (ROOT / "docs" / "examples" / "my_readout.py").read_text()
+    for example in EXAMPLES:
+        assert example.name in page.read_text()
 
 
 @each_page

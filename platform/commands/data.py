@@ -27,6 +27,7 @@ from permlab.datasets.store import GraphStore
 from permlab.platform.display.build_bar import build_with_bar
 from permlab.platform.display.console import err, out, print_json, progress_bar
 from permlab.platform.display.histogram import draw, histogram
+from permlab.platform.settings.words import load_data
 
 ACTIONS = ("list", "build", "info", "verify", "path")
 
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         err.print(f"permlab data {args.action}: which data set? See: permlab data list")
         return 2
     name = ",".join(args.name)
+    load_data(name)
     actions = {"build": _build, "info": _info, "verify": _verify, "path": _path}
     return actions[args.action](name, args)
 

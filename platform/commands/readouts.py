@@ -14,7 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from permlab.platform.display.console import out, print_json
+from permlab.platform.display.console import note, out, print_json
+from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.code import load
 from permlab.platform.plugins.names import codes_among, entry_names
 from permlab.platform.plugins.resolve import readout_named
@@ -35,10 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    names = [method_name(name) for name in args.names] or [*CATALOGUE, *entry_names("readouts")]
+    names = [method_name(name) for name in args.names]
     for head in codes_among(names):
         load(head)
-    rows = [describe(name) for name in names]
+    rows = [describe(name) for name in names or CATALOGUE]
+    if not names:
+        rows += _installed()
     if args.json:
         print_json(rows)
         return 0
@@ -56,6 +59,17 @@ def run(args: argparse.Namespace) -> int:
         page.print("\nordering and reduced are injective and bi-Lipschitz with a universal key; the facts above are")
         page.print("those of their default keys. What a search finds: permlab certify ordering --n 3 --d 2")
     return 0
+
+
+def _installed() -> list[dict[str, Any]]:
+    """The readouts of other packages; one that cannot be imported does not hide the rest."""
+    rows = []
+    for name in entry_names("readouts"):
+        try:
+            rows.append(describe(name))
+        except ConfigError as error:
+            note(f"the readout {name} of an installed package cannot be used: {error}")
+    return rows
 
 
 def describe(name: str) -> dict[str, Any]:

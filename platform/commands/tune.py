@@ -19,6 +19,7 @@ from permlab.platform.settings.sweep import TuningSettings
 from permlab.platform.settings.words import describe, read_settings
 from permlab.platform.tuning.choice import FILE, STUDIES, best_of
 from permlab.platform.tuning.tune import tune
+from permlab.tasks.metrics import metric_label
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +62,7 @@ def show(studies: list[dict[str, Any]]) -> None:
         best = best_of(study)
         default = next((row for row in study["trials"] if row["number"] == 0), None)
         counts = (str(study["finished"]), str(study["pruned"]), f"{study['epochs_saved']:.0%}")
-        table.add_row(escape(study["study"]), *counts, study["metric"].upper(), _number(default), _number(best))
+        table.add_row(escape(study["study"]), *counts, metric_label(study["metric"]), _number(default), _number(best))
         if best:
             chosen = " ".join(f"{key}={_short(value)}" for key, value in best["values"].items())
             lines.append(f"{study['study']}, trial {best['number']}: {chosen or 'the default settings'}")

@@ -11,7 +11,9 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.plugins.names import PYG, parse
 
 MOST_FILES, MOST_BYTES = 500, 10_000_000  # of the files that a plug-in imports
 
@@ -42,6 +45,7 @@ class Code:
     value: Any
     digest: str
     shipped: Shipped
+    paths: frozenset[str] = frozenset()  # where its files lie in this process
 
 
 LOADED: dict[str, Code] = {}
@@ -61,7 +65,7 @@ def load(head: str) -> Code:
         return known
     value = import_from(place, name, root, main, files, digest)
     shipped = Shipped(head, digest, "" if installed else main, {} if installed else files)
-    LOADED[head] = Code(head, value, digest, shipped)
+    LOADED[head] = Code(head, value, digest, shipped, frozenset(str(root / file) for file in files))
     return LOADED[head]
 
 
@@ -94,8 +98,17 @@ def register(value: Any) -> str:
         source += cloudpickle.dumps(value)
         head = f"{head}@{hashlib.sha256(source).hexdigest()[:8]}"
     digest = hashlib.sha256(source).hexdigest()
-    LOADED[head] = Code(head, value, digest, Shipped(head, digest, "", pickled=cloudpickle.dumps(value)))
+    shipped = Shipped(head, digest, "", pickled=cloudpickle.dumps(value))
+    LOADED[head] = Code(head, value, digest, shipped, frozenset({_file_of(kind)}))
     return head
+
+
+def _file_of(kind: Any) -> str:
+    """The file that defines a class or function; a cell of a notebook has one by name only."""
+    code = getattr(kind, "__code__", None) or next(
+        (value.__code__ for value in vars(kind).values() if inspect.isfunction(value)), None
+    )
+    return code.co_filename if code else ""
 
 
 def digest_of(files: dict[str, bytes]) -> str:
@@ -264,3 +277,26 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
 def _said(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+@contextmanager
+def errors_of(names: Iterable[str]) -> Iterator[None]:
+    """An exception that passes through a plug-in's files, or through PyG if a plug-in is PyG's, becomes a RunError of
+    one line that says where; the exception is its cause. Errors that are worded for the user, and those of other code,
+    stay as they are.
+    """
+    heads = [parse(name).head for name in names]
+    paths = frozenset().union(*(LOADED[head].paths for head in heads if head in LOADED))
+    of_pyg = any(head.startswith(PYG) for head in heads)
+    try:
+        yield
+    except Exception as error:
+        places = [place for place in traceback.extract_tb(error.__traceback__) if _is_in(place.filename, paths, of_pyg)]
+        if not places or hasattr(error, "exit_code") or isinstance(error, MemoryError):
+            raise
+        where = f"{Path(places[-1].filename).name}, line {places[-1].lineno}"
+        raise RunError(f"{_said(error)} ({where})") from error
+
+
+def _is_in(file: str, paths: frozenset[str], of_pyg: bool) -> bool:
+    return file in paths or (of_pyg and "torch_geometric" in Path(file).parts)

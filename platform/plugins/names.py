@@ -46,6 +46,10 @@ def parse(text: str) -> Named:
     return Named(head, options)
 
 
+def head_of(text: str) -> str:
+    return parse(text).head
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()

@@ -24,18 +24,21 @@ def receive_codes(codes: list[Shipped], dataset: str) -> None:
 
 
 def _receive(shipped: Shipped) -> None:
+    paths: frozenset[str] = frozenset()
     if shipped.pickled:
         import cloudpickle
 
         value = cloudpickle.loads(shipped.pickled)
     elif shipped.files:
         place, _, name = shipped.head.rpartition(":")
-        value = import_from(place, name, _unpacked(shipped), shipped.main, shipped.files, shipped.digest)
+        root = _unpacked(shipped)
+        value = import_from(place, name, root, shipped.main, shipped.files, shipped.digest)
+        paths = frozenset(str(root / file) for file in shipped.files)
     elif load(shipped.head).digest != shipped.digest:
         raise ConfigError("the package that is installed here has other code than the driver's")
     else:
         return
-    LOADED[shipped.head] = Code(shipped.head, value, shipped.digest, shipped)
+    LOADED[shipped.head] = Code(shipped.head, value, shipped.digest, shipped, paths)
 
 
 def _unpacked(shipped: Shipped) -> Path:

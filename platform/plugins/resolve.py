@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 import torch_geometric.nn
 import torch_geometric.nn.aggr
 import torchmetrics
@@ -27,12 +28,14 @@ Found = tuple[Any, dict[str, Any]]  # the object, and the options that its name 
 
 def readout_named(method: str) -> tuple[ReadoutLike, dict[str, Any]]:
     """What `readouts.catalogue.build` takes."""
-    return _named(method, "readouts", METHODS, torch_geometric.nn.aggr)
+    found = _named(method, "readouts", METHODS, torch_geometric.nn.aggr)
+    return _checked(method, found, METHODS, torch_geometric.nn.aggr.Aggregation)
 
 
 def backbone_named(backbone: str) -> Found:
     """What `tasks.backbones.build_backbone` takes."""
-    return _named(backbone, "backbones", BACKBONES, torch_geometric.nn.models, torch_geometric.nn)
+    found = _named(backbone, "backbones", BACKBONES, torch_geometric.nn.models, torch_geometric.nn)
+    return _checked(backbone, found, BACKBONES, torch.nn.Module)
 
 
 def _named(text: str, group: str, built_in: Any, *pyg: ModuleType) -> Found:
@@ -40,6 +43,16 @@ def _named(text: str, group: str, built_in: Any, *pyg: ModuleType) -> Found:
     if named.head in built_in:
         return named.head, named.options
     return resolved(named.head, group, *pyg), named.options
+
+
+def _checked(text: str, found: Found, built_in: Any, kind: type) -> Found:
+    """Refuse what is neither built in, nor a class, nor an object of this kind. What a class makes is checked later."""
+    head, value = parse(text).head, found[0]
+    if head not in built_in and not isinstance(value, type | kind):
+        raise ConfigError(
+            f"{head} is {value!r:.80}, neither a class nor an object of {kind.__module__}.{kind.__name__}"
+        )
+    return found
 
 
 def resolved(head: str, group: str, *pyg: ModuleType) -> Any:
@@ -67,7 +80,7 @@ def _of_pyg(name: str, modules: tuple[ModuleType, ...]) -> Any:
 def metric_named(text: str) -> tuple[str, Any]:
     """What `choose_objective` takes of a metric: its name, and an object or the options of TorchMetrics' class."""
     named = parse(text)
-    if named.head.isidentifier():
+    if named.head.isidentifier() and named.head not in entry_names("metrics"):
         return named.head, named.options
     value = resolved(named.head, "metrics", torchmetrics)
     metric = construct(named.head, value, named.options, ObjectiveError) if isinstance(value, type) else value
@@ -82,7 +95,7 @@ def callbacks_named(texts: list[str]) -> list[pl.Callback]:
         value = loaded(named.head).value
         try:
             callback = value(**named.options) if isinstance(value, type) else value
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"{text} cannot be built: {said(error)}") from None
         if not isinstance(callback, pl.Callback):
             raise ConfigError(f"{text} is a {type(callback).__name__}, not a pytorch_lightning.Callback")

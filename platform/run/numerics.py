@@ -30,7 +30,7 @@ def cpu_name() -> str:
     return names[0] if names else platform.machine()
 
 
-def numerics_now(engine: str, accelerator: str) -> Numerics:
+def numerics_now(engine: str, accelerator: str, uses_pyg: bool = False) -> Numerics:
     """The numerics of a run in this process, with its current number of threads.
 
     numba and the BLAS matter only with the fast engine: for finite values, the compiled kernels of single operators are
@@ -46,7 +46,7 @@ def numerics_now(engine: str, accelerator: str) -> Numerics:
         "torch": str(torch.__version__),
         "numba": version("numba") if engine == "fast" else None,
         "blas": f"scipy {version('scipy')}, numpy {version('numpy')}" if engine == "fast" else None,  # its products
-    }
+    } | ({"pyg": version("torch_geometric")} if uses_pyg else {})
 
 
 def differences(before: Numerics, now: Numerics) -> str:

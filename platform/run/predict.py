@@ -12,7 +12,7 @@ from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import RunError
 from permlab.platform.files.json_files import load_json
-from permlab.platform.plugins.code import loaded
+from permlab.platform.plugins.code import LOADED
 from permlab.platform.run.engine_choice import register_kernels
 from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.process_settings import process_for_runs
@@ -100,9 +100,11 @@ def _weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _say_changed(codes: dict[str, str]) -> None:
-    """Code that the user named may not be what the run was trained with."""
+    """Code that the user named may not be what the run was trained with. What the model does not need, such as a
+    callback, need not be named.
+    """
     for head, digest in codes.items():
-        if loaded(head).digest != digest:
+        if head in LOADED and LOADED[head].digest != digest:
             note(f"{head} has changed since this run was trained: its predictions may be others")
 
 
@@ -111,8 +113,9 @@ def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
         return read_settings(RunSettings, [str(folder / "config.yaml")])  # older versions kept them there
     try:
         return RunSettings.model_validate(run["settings"])
-    except ValidationError:
-        raise RunError(f"the settings in {folder / 'run.json'} are of another version of PermLab") from None
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise RunError(f"the settings in {folder / 'run.json'} cannot be read: {reason}") from None
 
 
 def locate(run: str, runs: Path) -> Path:

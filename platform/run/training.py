@@ -13,6 +13,7 @@ from pytorch_lightning.profilers import SimpleProfiler
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
+from permlab.platform.plugins.code import errors_of
 from permlab.platform.plugins.resolve import callbacks_named
 from permlab.platform.run.checkpoint import FILE_NAME as CHECKPOINT
 from permlab.platform.run.checkpoint import RunState, load_state
@@ -110,7 +111,7 @@ class Training:
         `on_start` gets engine and numerics, `on_epoch` the history after every epoch; `stop_signal` is called between
         steps and ends the run with a checkpoint when it is not 0.
         """
-        with process_for_runs(self.settings.threads):
+        with process_for_runs(self.settings.threads), errors_of(self.settings.plugs):
             return self._run(list(callbacks), on_start, on_epoch, stop_signal)
 
     def _run(
@@ -132,7 +133,7 @@ class Training:
         try:
             if state.model:  # after the choice, so that weights cannot change it
                 self.task.model.load_state_dict(state.model)
-            _take_part(state, numerics_now(engine.name, settings.accelerator), settings.name)
+            _take_part(state, numerics_now(engine.name, settings.accelerator, settings.customised), settings.name)
             on_start(engine.facts, state.numerics)
             self._fit(trainer, engine.task, keeper)
         finally:
@@ -236,6 +237,7 @@ def make_trainer(
         deterministic=True,
         fast_dev_run=train.fast_dev_run,
         overfit_batches=train.overfit_batches,
+        inference_mode=False,  # a readout may take gradients inside its forward, as PyG's EquilibriumAggregation
         profiler=profiler,
         callbacks=callbacks,
         logger=False,

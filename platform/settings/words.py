@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from permlab.datasets.catalogue import register_factory
 from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.code import load, register
+from permlab.platform.plugins.names import entry_code, entry_names, head_of
 from permlab.platform.settings.kinds import data_codes
 from permlab.platform.settings.yaml_text import check_size, load_yaml
 
@@ -56,8 +57,11 @@ def load_named(settings: BaseModel) -> None:
 
 def load_data(names: Any) -> None:
     """Load the code that makes these data sets, before their names are checked; other values are left alone."""
-    for head in data_codes(name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)):
-        code = load(head)
+    texts = [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
+    by_path = {head: head for head in data_codes(texts)}
+    installed = {head: entry_code(head, "sources") for head in entry_names("sources") if head in map(head_of, texts)}
+    for head, place in (by_path | installed).items():
+        code = load(place)
         register_factory(head, code.value, code.digest)
 
 
