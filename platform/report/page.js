@@ -85,6 +85,12 @@
     return `${series.method}, ${label}${at}${show(value)}${range}`;
   }
 
+  // The end of a long name, which tells it from others, where there is no room for all of it.
+  const fitted = (name, width) => {
+    const most = Math.floor(width / 6.4);
+    return name.length <= most ? name : `…${name.slice(1 - most)}`;
+  };
+
   function drawRows(svg, panel, width) {
     const shown = panel.series.filter((series) => !hidden.has(series.method));
     const methods = [...new Set(shown.map((series) => series.method))];
@@ -101,7 +107,7 @@
       add(svg, "line", { class: "axis", "stroke-width": 4, x1: x(low), x2: x(high), y1: 7 + 9 * i, y2: 7 + 9 * i }));
     const points = [];
     methods.forEach((method, row) =>
-      add(svg, "text", { x: box.left - 8, y: top + 16 + 24 * row, "text-anchor": "end" }, method));
+      add(svg, "text", { x: box.left - 8, y: top + 16 + 24 * row, "text-anchor": "end" }, fitted(method, box.left - 10)));
     for (const series of shown) {
       const style = styles[series.method];
       const y = top + 12 + 24 * methods.indexOf(series.method);
