@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import NoReturn
 
 from permlab.datasets.errors import DataError
@@ -67,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         out.print(usage(), markup=False)
         return 0 if words else 2
+    if words[0] in ("-V", "--version"):
+        out.print(f"permlab {version('permlab')}", markup=False)
+        return 0
     verb = words[0]
     if verb not in VERBS:
         complain("permlab", f"unknown verb {verb!r}; choose from {', '.join(VERBS)}")

@@ -14,7 +14,7 @@ from torch_geometric.nn.aggr import Aggregation
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
 from permlab.readouts.base import Readout, pooled
 from permlab.readouts.checks import check_size
-from permlab.readouts.construct import construct, said
+from permlab.readouts.construct import construct, dry_run, said
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
 from permlab.readouts.names import check_name
@@ -85,18 +85,14 @@ def _width(name: str, made: Aggregation, d: int, max_nodes: int) -> int:
     """m, by pooling two small graphs: x [n, d] → [2, m]. What the map does wrong is one clear line here."""
     sizes = torch.tensor([min(2, max_nodes), min(3, max_nodes)])
     ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-    training = made.training
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with dry_run(made):
         x = torch.randn(int(ptr[-1]), d)
         try:
-            image = pooled(made.eval(), x, ptr)
+            image = pooled(made, x, ptr)
         except (Exception, SystemExit) as error:
             raise ReadoutError(
                 f"{name} fails on two graphs of {sizes[0]} and {sizes[1]} nodes, x [{len(x)}, {d}]: {said(error)}"
             ) from error
-        finally:
-            made.train(training)
     shape = list(image.shape) if isinstance(image, torch.Tensor) else type(image).__name__
     if not isinstance(image, torch.Tensor) or image.dim() != 2 or len(image) != 2 or not image.size(1):
         raise ReadoutError(f"{name} gives {shape} for two graphs; a readout gives one row per graph, [2, m]")

@@ -1,8 +1,12 @@
 """Call somebody's constructor by the names of its arguments: what is known is filled in, the rest are options."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from typing import Any
+
+import torch
+from torch import nn
 
 Known = Mapping[str, Any]
 
@@ -45,6 +49,18 @@ def construct(
         raise
     except (Exception, SystemExit) as raised:
         raise error(f"{name} cannot be built: {said(raised)}; {_call(name, made_by)}") from raised
+
+
+@contextmanager
+def dry_run(module: nn.Module) -> Iterator[nn.Module]:
+    """The module in evaluation mode, without gradients, with random numbers of its own; all is put back afterwards."""
+    training = module.training
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        try:
+            yield module.eval()
+        finally:
+            module.train(training)
 
 
 def said(error: BaseException) -> str:

@@ -8,7 +8,19 @@ from permlab.readouts.segment_sort import rearrange_rows
 from permlab.readouts.segments import segment_sum
 
 
-class Identity(RowReadout):
+class _OwnRows(RowReadout):
+    """A readout whose rows are those of X in some order."""
+
+    def __init__(self, in_channels: int, max_nodes: int) -> None:
+        check_size("in_channels", in_channels)
+        check_size("max_nodes", max_nodes)
+        super().__init__()
+        self.in_channels, self.max_nodes = in_channels, max_nodes
+        self.row_channels = in_channels
+        self.out_channels = max_nodes * in_channels
+
+
+class Identity(_OwnRows):
     """φ(X) = X, zero-padded to N rows: [n, d] → R^{N·d}.
 
     Not permutation invariant, so it is not defined on the quotient. `augment` is this readout, trained on permuted
@@ -23,14 +35,6 @@ class Identity(RowReadout):
     dimension = "N·d"
     cost = "n·d"
     reference = "section 4, 3 and 4"
-
-    def __init__(self, in_channels: int, max_nodes: int) -> None:
-        check_size("in_channels", in_channels)
-        check_size("max_nodes", max_nodes)
-        super().__init__()
-        self.in_channels, self.max_nodes = in_channels, max_nodes
-        self.row_channels = in_channels
-        self.out_channels = max_nodes * in_channels
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
         return x
@@ -60,7 +64,7 @@ class Sum(Readout):
         return segment_sum(x, ptr)
 
 
-class SortPooling(RowReadout):
+class SortPooling(_OwnRows):
     """φ(X) = ΠX with Π X(:, d) = ↓X(:, d), zero-padded to N rows: [n, d] → R^{N·d}.
 
     Ties in the last column are broken by the column before it, and so on: if ties kept the input order, the map would
@@ -76,14 +80,6 @@ class SortPooling(RowReadout):
     dimension = "N·d"
     cost = "n·log n + n·d"
     reference = "section 4, 6"
-
-    def __init__(self, in_channels: int, max_nodes: int) -> None:
-        check_size("in_channels", in_channels)
-        check_size("max_nodes", max_nodes)
-        super().__init__()
-        self.in_channels, self.max_nodes = in_channels, max_nodes
-        self.row_channels = in_channels
-        self.out_channels = max_nodes * in_channels
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
         return rearrange_rows(x, ptr)

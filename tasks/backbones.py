@@ -15,7 +15,7 @@ from torch_geometric.nn.models import GAT, GIN, MLP, PNA, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from permlab.datasets.batch import GraphBatch
-from permlab.readouts.construct import construct, said
+from permlab.readouts.construct import construct, dry_run, said
 from permlab.tasks.activations import activation_of
 from permlab.tasks.errors import BackboneError
 from permlab.tasks.gcn import GCN
@@ -150,19 +150,15 @@ def _check(name: str, backbone: nn.Module, shape: Shape) -> None:
     """Embed two small graphs: what the module does wrong is one clear line here."""
     edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     attributes = torch.zeros(4, shape.edge_channels) if shape.edge_channels else None
-    training = backbone.training
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    with dry_run(backbone):
         x = torch.rand(5, shape.in_channels)  # positive, as counts and one-hot labels are
         batch = GraphBatch(x, edge_index, torch.tensor([0, 2, 5]), torch.zeros(2), attributes)
         try:
-            embedded = backbone.eval()(batch)
+            embedded = backbone(batch)
         except (Exception, SystemExit) as error:
             raise BackboneError(
                 f"{name} fails on two small graphs, x [5, {shape.in_channels}]: {said(error)}"
             ) from error
-        finally:
-            backbone.train(training)
     given = list(embedded.shape) if isinstance(embedded, Tensor) else type(embedded).__name__
     if given != [5, shape.out_channels]:
         raise BackboneError(f"{name} gives {given} for 5 nodes; a backbone gives [5, {shape.out_channels}]: d numbers")

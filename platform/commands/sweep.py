@@ -15,16 +15,13 @@ from typing import Any
 
 from permlab.platform.display.console import err, out, print_json
 from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.settings.words import read_settings, settings_help
 from permlab.platform.sweep.drive import Driven, plan_of, run_sweeps
 from permlab.platform.sweep.plan import Cell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    keys = describe(SweepSettings)
-    width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
-    parser.description = "\n".join([f"{parser.description}settings:", *lines])
+    parser.description = f"{parser.description}{settings_help(SweepSettings)}"
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
     parser.add_argument("--address", help="Ray cluster to use (default: RAY_ADDRESS, else Ray on this machine)")
     parser.add_argument("--plan", action="store_true", help="show the plan and stop")

@@ -11,6 +11,7 @@ A run that was stopped or killed resumes from its checkpoint; a finished run is 
 
 import argparse
 import importlib
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -18,15 +19,12 @@ from rich.table import Table
 from permlab.platform.display.console import out, print_json
 from permlab.platform.large_imports import large_imports
 from permlab.platform.run.train import train
-from permlab.platform.settings.run import RunSettings
-from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.settings.run import RunSettings, cell_folder
+from permlab.platform.settings.words import read_settings, settings_help
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    keys = describe(RunSettings)
-    width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
-    parser.description = "\n".join([f"{parser.description}settings:", *lines])
+    parser.description = f"{parser.description}{settings_help(RunSettings)}"
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
     parser.add_argument("--fresh", action="store_true", help="run it again from the start, even if it is finished")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
@@ -42,11 +40,12 @@ def run(args: argparse.Namespace) -> int:
 
         print_json({key: result[key] for key in SUMMARY})
     else:
-        _show(result)
+        folder = cell_folder(settings, result["key"])
+        _show(result, None if settings.temporary else folder)
     return 0
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(result: dict[str, Any], folder: Path | None) -> None:
     metrics = result["metrics"]
     names = list(next(iter(metrics.values())))
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -65,3 +64,5 @@ def _show(result: dict[str, Any]) -> None:
         out.print(f"weights of epoch {result['best_epoch']}, the best on the validation part", markup=False)
     name, reason = result["engine"]["name"], result["engine"]["reason"]
     out.print(f"engine: {name} ({reason})" if reason else f"engine: {name}", markup=False)
+    if folder:
+        out.print(f"files: {folder}; use its weights: permlab predict {folder}", markup=False)

@@ -16,17 +16,16 @@ from typing import Any
 from permlab.platform.display.console import err, out, print_json
 from permlab.platform.files.json_files import read_json
 from permlab.platform.settings.sweep import TuningSettings
-from permlab.platform.settings.words import describe, read_settings
+from permlab.platform.settings.words import read_settings, settings_help
 from permlab.platform.tuning.choice import FILE, STUDIES, best_of
 from permlab.platform.tuning.tune import tune
 from permlab.tasks.metrics import metric_label
 
+NOT_TUNED = ("seed", "tuned")  # settings of a sweep that a tuning has not
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    keys = [row for row in describe(TuningSettings) if row[0] not in ("seed", "tuned")]
-    width = max(len(key) for key, _, _ in keys)
-    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in keys]
-    parser.description = "\n".join([f"{parser.description}settings:", *lines])
+    parser.description = f"{parser.description}{settings_help(TuningSettings, leave_out=('seed', 'tuned'))}"
     parser.add_argument("words", nargs="*", metavar="WORD", help="recipe, YAML file or key=value")
     parser.add_argument("--address", help="Ray cluster to use (default: RAY_ADDRESS, else Ray on this machine)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")

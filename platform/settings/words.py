@@ -153,8 +153,9 @@ def _say(model: type[BaseModel], problem: Any) -> str:
     key = ".".join(path)
     if problem["type"] == "extra_forbidden":
         fields = list((_group(model, path[:-1]) or model).model_fields)
-        close = difflib.get_close_matches(path[-1], fields, n=1)
-        hint = f"did you mean {'.'.join([*path[:-1], close[0]])}? " if close else ""
+        elsewhere = [known for known, _, _ in describe(model) if known.rpartition(".")[2] == path[-1]]
+        close = elsewhere or [".".join([*path[:-1], name]) for name in difflib.get_close_matches(path[-1], fields, n=1)]
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
         return f"unknown setting {_short(key)}: {hint}choose from {', '.join(fields)}"
     message = problem["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
@@ -198,3 +199,11 @@ def describe(model: type[BaseModel], values: BaseModel | None = None, prefix: st
         else:
             rows.append((f"{prefix}{name}", value, field.description or ""))
     return rows
+
+
+def settings_help(model: type[BaseModel], leave_out: Sequence[str] = ()) -> str:
+    """A line per setting: its key, what it does, its default."""
+    rows = [row for row in describe(model) if row[0] not in leave_out]
+    width = max(len(key) for key, _, _ in rows)
+    lines = [f"  {key:<{width}}  {text} ({'none' if value is None else value})" for key, value, text in rows]
+    return "\n".join(["settings:", *lines])

@@ -24,6 +24,8 @@ from permlab.platform.settings.words import read_settings
 from permlab.platform.sweep.plan import make_plan
 from permlab.platform.sweep.ray_tasks import _execute, run_cells
 from permlab.platform.sweep.ray_tasks import cluster as join
+from tests.infra.processes import wait_for
+from tests.infra.sweeps import finished_metrics
 
 pytestmark = pytest.mark.ray
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -64,17 +66,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 def results(folder: Path) -> dict[str, Any]:
     """Metrics of every finished cell by its key."""
-    documents = {path.parent.name: read_json(path) for path in folder.glob("runs/cells/*/result.json")}
-    return {key: result["metrics"] for key, result in documents.items() if result["status"] == "FINISHED"}
-
-
-def wait_for(condition, process: subprocess.Popen[str], seconds: float = 150) -> None:
-    limit = time.monotonic() + seconds
-    while not condition():
-        if process.poll() is not None:
-            raise AssertionError(process.communicate())
-        assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.05)
+    return finished_metrics(folder / "runs")
 
 
 def own_workers() -> list[psutil.Process]:
