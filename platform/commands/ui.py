@@ -1,4 +1,4 @@
-"""Start the MLflow dashboard on the configured store and print its address; Ctrl-C ends it.
+"""Start the MLflow dashboard on the configured store and print the address of every sweep's page; Ctrl-C ends it.
 
 permlab ui [--port 5000]
 """
@@ -14,6 +14,7 @@ import sys
 from permlab.platform.display.console import err
 from permlab.platform.errors import ConfigError
 from permlab.platform.settings.folders import runs_folder
+from permlab.platform.tracking.read import sweep_pages
 from permlab.platform.tracking.store import make_store, sqlite_file, store_errors, tracking_uri
 
 HOST = "127.0.0.1"
@@ -26,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    uri = tracking_uri(runs_folder(args.runs))
+    runs = runs_folder(args.runs)
+    uri = tracking_uri(runs)
     if uri.startswith("http"):
         err.print(f"the dashboard is the tracking server itself: {uri}", markup=False)
         return 0
@@ -38,6 +40,9 @@ def run(args: argparse.Namespace) -> int:
     dashboard = start_dashboard(uri, args.port)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: dashboard.terminate())  # it passes the signal on to its server
+    with store_errors(uri):
+        for name, place in sweep_pages(runs).items():  # while the server starts
+            err.print(f"  {name}: http://{HOST}:{args.port}/{place}", markup=False, soft_wrap=True)
     return dashboard.wait()
 
 

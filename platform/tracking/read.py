@@ -85,6 +85,15 @@ def _parents(runs: Iterable[Any]) -> list[Any]:
     return sorted(parents, key=lambda run: run.info.start_time)
 
 
+def sweep_pages(runs: Path) -> dict[str, str]:
+    """By experiment, the newest first: its place on the dashboard, on the page of training runs; MLflow's own first
+    page of an experiment is the one for language models.
+    """
+    experiments = connect(runs).search_experiments(order_by=["last_update_time DESC"])
+    place = "#/experiments/{}/runs?workflowType=machine_learning"
+    return {each.name: place.format(each.experiment_id) for each in experiments if each.name != "Default"}
+
+
 def _sweeps(client: Any) -> list[str]:
     return sorted(experiment.name for experiment in client.search_experiments() if experiment.name != "Default")
 

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+from permlab.platform.tracking.store import connect
 from tests.platform.calling import start
 
 
@@ -71,3 +72,16 @@ def test_a_port_that_is_taken(tmp_path: Path, permlab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, out, err = permlab("ui", "--port", str(taken.getsockname()[1]), "--runs", str(tmp_path))
     assert (code, out, err.count("\n")) == (2, "", 1) and "in use" in err
+
+
+def test_it_prints_the_page_of_every_sweep(tmp_path: Path) -> None:
+    client = connect(tmp_path / "runs")
+    number = client.create_experiment("mine")
+    port = free_port()
+    dashboard = start(tmp_path, "ui", "--port", str(port))
+    try:
+        wait_for(f"http://127.0.0.1:{port}/health", dashboard)
+    finally:
+        dashboard.send_signal(signal.SIGTERM)
+    err = dashboard.communicate(timeout=60)[1]
+    assert f"mine: http://127.0.0.1:{port}/#/experiments/{number}/runs?workflowType=machine_learning" in err
