@@ -261,7 +261,7 @@ def _save(graphs: list[dict[str, np.ndarray]], path: Path) -> Path:
 def _chunks(files: list[Path], survey: _Survey, classes: np.ndarray | None) -> Iterator[GraphChunk]:
     first = 0
     for file in files:
-        with np.load(file) as arrays:
+        with np.load(file, allow_pickle=False) as arrays:
             counts, (src, dst), y, x = (arrays[name] for name in ("counts", "edges", "y", "x"))
             rows = arrays["edge_attr"] if "edge_attr" in arrays else np.zeros((0, survey.edge_attr.width))
         file.unlink()

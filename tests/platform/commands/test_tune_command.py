@@ -13,7 +13,7 @@ DATA = "dataset=synthetic,graphs=300,max_nodes=12,task=classification"
         (["tune.space.train.batch_size=[64, many]"], "train.batch_size: many"),
         (["tune.space.readout.kernels=[50, 100]"], "tune.space.readout.kernels=50: sum has no option 'kernels'"),
         (["tune.space.kernels.readout.kernels=[50]"], "tune.space names nothing to search for sum"),
-        (["tune.metric=f2"], "choose from acc, ap, auc, f1, loss, mae"),
+        (["tune.metric=f2"], "is measured by auc, acc, ap, loss"),
         (["tune.metric=mae"], "is measured by auc, acc, ap, loss"),
         (["tune.storage=postgresql://me:secret@127.0.0.1:1/studies"], "cannot be reached"),
         (["tune.storage=mysql://host/studies"], "choose postgresql://"),

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from permlab.platform.display.palette import style_of
+from permlab.platform.display.palette import styles_of
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.page import to_page
 from permlab.platform.report.sections import SECTIONS
@@ -210,7 +210,7 @@ def test_figures_say_in_words_what_they_show(looked) -> None:
 def test_a_method_has_one_colour_everywhere(looked) -> None:
     found, _, _ = looked(1280, "dark")
     assert len(found["colours"]) == 7
-    assert found["colours"] == {method: [style_of(method).colour] for method in found["colours"]}
+    assert found["colours"] == {method: [style.colour] for method, style in styles_of(found["colours"]).items()}
 
 
 @pytest.mark.parametrize("width", [1280, 390])

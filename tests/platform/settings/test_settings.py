@@ -178,3 +178,30 @@ def test_a_single_run_has_the_settings_of_a_sweeps_cell() -> None:
     """Threads included: they are not in the key, but in the numerics, and only equal numerics give equal bits."""
     (cell,) = SweepSettings().cells()
     assert cell == RunSettings(experiment=cell.experiment)
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [
+        ("a4768fa4c765db3a3dda23a809876e2e", {}),
+        ("22b905d06438fa66a7b93e63cb8254f7", {"method": "ordering", "d": 50, "seed": 3}),
+        ("ac18265b83bc3fba709cd51d4f993917", {"data": {"split_seed": 0}}),
+        (
+            "7beeaa0320c31cedc7eef7e60122b9b1",
+            {"method": "kernels", "readout": {"kernels": 200}, "train": {"epochs": 7}, "model": {"dropout": 0.1}},
+        ),
+        ("b01cdd1836ff0d1a4e9f750e8453d5c8", {"method": "augment"}),
+    ],
+)
+def test_keys_of_runs_that_older_versions_stored_stay(key: str, settings: dict) -> None:
+    """Settings that came later are not in the key while they have their defaults."""
+    assert cell_key(RunSettings(**settings), "digest") == key
+
+
+def test_settings_that_came_later_are_in_the_key_when_they_are_set() -> None:
+    later = [
+        {}, {"model": {"backbone": "gin"}}, {"backbone": {"heads": 2}}, {"objective": {"loss": "huber"}},
+        {"objective": {"standardise": True}}, {"data": {"target": "gap"}}, {"method": "kernels"},
+        {"method": "kernels,kernels=400"},
+    ]  # fmt: skip
+    assert len({cell_key(RunSettings(**settings), "digest") for settings in later}) == len(later)

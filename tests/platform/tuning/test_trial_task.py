@@ -1,8 +1,6 @@
 """One trial: real training, measured on validation parts, and a holdout that it must not touch."""
 
 import dataclasses
-import hashlib
-import json
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,7 +14,7 @@ from permlab.datasets.sources.base import file_digest
 from permlab.datasets.store import GraphStore
 from permlab.platform.files.json_files import write_json
 from permlab.platform.run.histories import read_history
-from permlab.platform.settings.run import NOT_IN_KEY, RESULT_VERSION, DataSettings, RunSettings, cell_key
+from permlab.platform.settings.run import DataSettings, RunSettings
 from permlab.platform.tuning.trial_task import VERDICT, TrialJob, run_trial
 
 DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
@@ -73,16 +71,6 @@ def test_each_seed_has_its_own_validation_part_and_all_share_the_holdout() -> No
     for part in (first.train, first.validation):
         assert not np.intersect1d(part, first.holdout).size
     assert np.array_equal(store.split(1, None, 0.2, 1).validation, store.split(1, None, 0.2).validation)
-
-
-def test_the_key_of_a_run_without_a_split_seed_stays_as_it_was() -> None:
-    fields = RunSettings().model_dump(exclude=NOT_IN_KEY)  # type: ignore[arg-type]
-    fields["data"] = {"holdout": None, "validation": 0}
-    fields["train"]["permutations"] = 0
-    text = json.dumps([RESULT_VERSION, "digest", fields], sort_keys=True)
-    assert cell_key(RunSettings(), "digest") == hashlib.sha256(text.encode()).hexdigest()[:32]
-    with_seed = RunSettings(data={"split_seed": 0})  # type: ignore[arg-type]
-    assert cell_key(with_seed, "digest") != cell_key(RunSettings(), "digest")
 
 
 @pytest.mark.parametrize("method", ["sum", "ordering"])
