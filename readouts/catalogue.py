@@ -43,7 +43,7 @@ CATALOGUE: dict[str, type[Readout]] = {
 ReadoutLike: TypeAlias = str | type[Aggregation] | Aggregation
 
 
-def build(readout: ReadoutLike, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Aggregation:
+def build(readout: ReadoutLike, /, d: int, max_nodes: int, seed: int = 0, **options: Any) -> Aggregation:
     """The readout for x [n, d] and graphs of at most `max_nodes` nodes: a built-in name, a class, or a copy of an
     object. Options go to the constructor, which gets d, `max_nodes` and the seed by the names of its arguments.
     """
@@ -86,7 +86,7 @@ def _width(name: str, made: Aggregation, d: int, max_nodes: int) -> int:
     sizes = torch.tensor([min(2, max_nodes), min(3, max_nodes)])
     ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     with dry_run(made):
-        x = torch.randn(int(ptr[-1]), d)
+        x = torch.randn(int(ptr[-1]), d, generator=torch.Generator().manual_seed(0))
         try:
             image = pooled(made, x, ptr)
         except (Exception, SystemExit) as error:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 Known = Mapping[str, Any]
 
@@ -51,12 +53,23 @@ def construct(
         raise error(f"{name} cannot be built: {said(raised)}; {_call(name, made_by)}") from raised
 
 
+def made_by_name(name: str, value: Any, options: Known, error: type[ValueError], usual: Known | None = None) -> Any:
+    """What a name stands for: an object of a class, a function, or a copy of an object."""
+    if isinstance(value, type):
+        return construct(name, value, options, error, usual=usual)
+    if options:
+        raise error(f"{name} is built already; it takes no option {min(options)!r}")
+    return deepcopy(value)
+
+
 @contextmanager
 def dry_run(module: nn.Module) -> Iterator[nn.Module]:
-    """The module in evaluation mode, without gradients, with random numbers of its own; all is put back afterwards."""
-    training = module.training
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    """The module in evaluation mode, without gradients; its mode and the random state are put back afterwards.
+
+    Lazy weights are drawn here: from the random numbers of the caller, as other weights are.
+    """
+    training, lazy = module.training, any(is_lazy(weight) for weight in module.parameters())
+    with torch.random.fork_rng(devices=[], enabled=not lazy), torch.no_grad():
         try:
             yield module.eval()
         finally:

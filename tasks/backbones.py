@@ -96,7 +96,7 @@ BACKBONES: dict[str, type[nn.Module]] = {
 _SCALED = {"aggregators": ["mean", "min", "max", "std"], "scalers": ["identity", "amplification", "attenuation"]}
 
 
-def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, **options: Any) -> nn.Module:
+def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, /, **options: Any) -> nn.Module:
     """Γ for this shape: a built-in name, a class, or a copy of an object. A module whose `forward` takes a `batch`
     gets the GraphBatch; any other is adapted.
     """
@@ -151,7 +151,8 @@ def _check(name: str, backbone: nn.Module, shape: Shape) -> None:
     edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
     attributes = torch.zeros(4, shape.edge_channels) if shape.edge_channels else None
     with dry_run(backbone):
-        x = torch.rand(5, shape.in_channels)  # positive, as counts and one-hot labels are
+        # positive, as counts and one-hot labels are
+        x = torch.rand(5, shape.in_channels, generator=torch.Generator().manual_seed(0))
         batch = GraphBatch(x, edge_index, torch.tensor([0, 2, 5]), torch.zeros(2), attributes)
         try:
             embedded = backbone(batch)

@@ -13,7 +13,7 @@ from permlab.platform.display.console import out, print_json
 from permlab.platform.errors import RunError
 from permlab.platform.files.json_files import without_nan
 from permlab.platform.plugins.code import load
-from permlab.platform.settings.words import load_data
+from permlab.platform.settings.words import load_data, load_installed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     load_data([*args.code, args.dataset])
     finished = FinishedRun.load(locate(args.run, Path(args.runs)))
     dataset = args.dataset or finished.settings.dataset
+    load_installed(dataset)
     store, predictions, metrics = finished.predict(dataset)
     if args.out:
         columns = {"graph_id": store.graph_id} | columns_of(store.y, predictions, store.targets)

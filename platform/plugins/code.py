@@ -11,9 +11,10 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
+import time
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,8 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from permlab.platform.errors import ConfigError, RunError
+from permlab.platform.plugins.fingerprint import fingerprint
 from permlab.platform.plugins.names import PYG, parse
 
+_STARTED = time.time()
 MOST_FILES, MOST_BYTES = 500, 10_000_000  # of the files that a plug-in imports
 
 
@@ -80,24 +83,20 @@ def loaded(head: str) -> Code:
 
 
 def register(value: Any) -> str:
-    """The name of a class, function or object that was given from Python."""
+    """The name of a class, function or object that was given from Python. What a module's file defines is known by that
+    file; everything else, and what was imported before its file was edited, by a fingerprint of the live object.
+    """
     import cloudpickle
 
     kind = value if isinstance(value, type) or inspect.isroutine(value) else type(value)
     head = f"{kind.__module__}:{kind.__qualname__}"
     module = sys.modules.get(kind.__module__)
-    if kind is value and kind.__module__ != "__main__" and getattr(module, "__file__", None) and "<" not in head:
-        LOADED.pop(head, None)
-        if load(head).value is value:
-            return head
-    try:
-        source = inspect.getsource(kind).encode()
-    except (OSError, TypeError):
-        source = cloudpickle.dumps(kind)
-    if kind is not value:  # an object: its weights and settings count too
-        source += cloudpickle.dumps(value)
-        head = f"{head}@{hashlib.sha256(source).hexdigest()[:8]}"
-    digest = hashlib.sha256(source).hexdigest()
+    path = Path(getattr(module, "__file__", None) or "")
+    in_file = kind is value and kind.__module__ != "__main__" and path.is_file() and "<" not in head
+    if in_file and module is not None and not _is_other(module, path) and load(head).value is value:
+        return head
+    digest = fingerprint(value)
+    head = f"{head}@{digest[:8]}"
     shipped = Shipped(head, digest, "", pickled=cloudpickle.dumps(value))
     LOADED[head] = Code(head, value, digest, shipped, frozenset({_file_of(kind)}))
     return head
@@ -202,15 +201,17 @@ def _import(place: str, root: Path, main: str, files: dict[str, bytes], digest: 
     if any(_is_other(module, own[name]) for name, module in present.items()):
         for name in present:
             del sys.modules[name]
+            package, _, last = name.rpartition(".")
+            vars(sys.modules[package]).pop(last, None) if package in sys.modules else None
     try:
         with _first_on_path(root):
             if not place.endswith(".py"):
                 module = importlib.import_module(place)
             else:
                 module = _run(f"{Path(main).stem}_{digest[:12]}", root / main)
-            for name, path in own.items():
-                if name in sys.modules:
-                    sys.modules[name].__dict__["__permlab_digest__"] = _sha(path)
+            for name, path in own.items():  # those that it imports later too, when the folder is not on the path
+                with suppress(Exception):  # a file that it may never come to import
+                    importlib.import_module(name).__dict__["__permlab_digest__"] = _sha(path)
             return module
     except SyntaxError as error:
         where = f"{Path(error.filename or main).name}, line {error.lineno}"
@@ -234,9 +235,13 @@ def _run(name: str, path: Path) -> ModuleType:
 
 
 def _is_other(module: ModuleType, path: Path) -> bool:
-    """Whether the module comes from another file, or from another version of this one that PermLab imported."""
-    before = module.__dict__.get("__permlab_digest__")
-    return getattr(module, "__file__", "") != str(path) or before not in (None, _sha(path))
+    """Whether the module comes from another file, or may come from another version of this one: PermLab marks what it
+    imports; what the user imported is unknown if the file was edited since this process began.
+    """
+    if getattr(module, "__file__", "") != str(path):
+        return True
+    mark = module.__dict__.get("__permlab_digest__")
+    return path.stat().st_mtime > _STARTED if mark is None else mark != _sha(path)
 
 
 def _sha(path: Path) -> str:

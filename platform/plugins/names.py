@@ -4,8 +4,10 @@ A readout, backbone, loss, metric, callback or data set is named by a built-in n
 or by code: `package.module:Name` or `file.py:Name`. A name may carry options: `pyg:GraphMultisetTransformer,k=4`.
 """
 
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -51,9 +53,13 @@ def head_of(text: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"[{','.join(map(_shown, value))}]" if isinstance(value, list) else str(value)
+    """The value as it is read again: words bare, all else as JSON, which is YAML too."""
+    bare = str(value)
+    if isinstance(value, str) and bare and not re.search(r"[,\[\]{}]", bare):
+        with suppress(ValueError):
+            if load_yaml(bare) == value:
+                return bare
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def is_code(head: str) -> bool:

@@ -8,10 +8,12 @@ from permlab.datasets.catalogue import register_factory
 from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.code import LOADED, Code, Shipped, import_from, load
 from permlab.platform.settings.kinds import data_codes
+from permlab.platform.settings.words import load_installed
 
 
 def receive_codes(codes: list[Shipped], dataset: str) -> None:
     """Load each that this process has not loaded yet; ConfigError names the one that cannot be loaded here."""
+    load_installed(dataset)
     for shipped in codes:
         known = LOADED.get(shipped.head)
         if not known or known.digest != shipped.digest:
@@ -44,6 +46,10 @@ def _receive(shipped: Shipped) -> None:
 def _unpacked(shipped: Shipped) -> Path:
     """A folder with the files, made once per node."""
     root = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "code" / shipped.digest
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (root, root.parent, root.parent.parent):
+        if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
+            raise ConfigError(f"{folder} can be written to by others; remove it")
     for name, content in shipped.files.items():
         path = root / name
         if not path.exists() or path.read_bytes() != content:

@@ -13,11 +13,11 @@ import torch_geometric.nn
 import torch_geometric.nn.aggr
 import torchmetrics
 
-from permlab.platform.errors import ConfigError
+from permlab.platform.errors import ConfigError, SettingError
 from permlab.platform.plugins.code import load, loaded
 from permlab.platform.plugins.names import PYG, entry_code, entry_names, is_code, parse
 from permlab.readouts.catalogue import ReadoutLike
-from permlab.readouts.construct import construct, said
+from permlab.readouts.construct import made_by_name
 from permlab.readouts.names import METHODS
 from permlab.tasks.backbones import BACKBONES
 from permlab.tasks.errors import ObjectiveError
@@ -83,7 +83,7 @@ def metric_named(text: str) -> tuple[str, Any]:
     if named.head.isidentifier() and named.head not in entry_names("metrics"):
         return named.head, named.options
     value = resolved(named.head, "metrics", torchmetrics)
-    metric = construct(named.head, value, named.options, ObjectiveError) if isinstance(value, type) else value
+    metric = made_by_name(named.head, value, named.options, ObjectiveError)
     return snake_case(type(metric).__name__), metric
 
 
@@ -92,11 +92,7 @@ def callbacks_named(texts: list[str]) -> list[pl.Callback]:
     made = []
     for text in texts:
         named = parse(text)
-        value = loaded(named.head).value
-        try:
-            callback = value(**named.options) if isinstance(value, type) else value
-        except (Exception, SystemExit) as error:
-            raise ConfigError(f"{text} cannot be built: {said(error)}") from None
+        callback = made_by_name(text, loaded(named.head).value, named.options, SettingError)
         if not isinstance(callback, pl.Callback):
             raise ConfigError(f"{text} is a {type(callback).__name__}, not a pytorch_lightning.Callback")
         made.append(callback)

@@ -44,7 +44,7 @@ def certify_method(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made_by, carried = readout_named(name)
-        readout = build(made_by, d=d, max_nodes=n, seed=seed, **carried, **options)
+        readout = build(made_by, d=d, max_nodes=n, seed=seed, **carried | options)
     # one thread is fastest for small matrices, and gives the same numbers everywhere
     with process_for_runs(threads=1), progress_bar(f"certifying {name}", "steps") as progress:
         return readout, certify(readout, n, samples, steps, seed, budget, seconds, progress)

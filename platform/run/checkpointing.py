@@ -1,5 +1,6 @@
 """Keep a run's state while Lightning trains: history, checkpoints, early stopping, signals."""
 
+import io
 import math
 import time
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.run.checkpoint import RunState, save_state
@@ -56,7 +58,8 @@ class Keeper(pl.Callback):
             trainer.precision_plugin.load_state_dict(state.scaler)
             _task(trainer).resume_loss(state.loss_sum, state.loss_count)
             for name, callback in self.watched.items():
-                callback.load_state_dict(state.callbacks.get(name, {}))
+                if name in state.callbacks:
+                    callback.load_state_dict(state.callbacks[name])
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._close(trainer)
@@ -138,7 +141,7 @@ class Keeper(pl.Callback):
             state.scheduler = config.scheduler.state_dict()
         state.scaler = trainer.precision_plugin.state_dict()
         state.loss_sum, state.loss_count = task.loss_so_far()
-        state.callbacks = {name: callback.state_dict() for name, callback in self.watched.items()}
+        state.callbacks = {name: readable(name, callback.state_dict()) for name, callback in self.watched.items()}
         save_state(state, self.path)
 
     def _stop(self) -> None:
@@ -146,6 +149,19 @@ class Keeper(pl.Callback):
         kept = self.path is not None and self.path.exists()
         then = f"the same command resumes from {self.path}" if kept else "nothing was saved"
         raise RunStopped(f"stopped before {where}; {then}", self.stop_signal())
+
+
+def readable(name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a callback, if a checkpoint can hold it: checkpoints are read without unpickling code."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    try:
+        torch.load(file, weights_only=True)
+    except Exception as error:  # torch raises many kinds
+        reason = str(error).splitlines()[0][:200]
+        raise RunError(f"the state of {name} holds more than numbers, words, tensors and lists: {reason}") from None
+    return state
 
 
 def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:

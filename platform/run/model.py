@@ -1,7 +1,6 @@
 """From the settings of a run and the facts of its data to a model and an objective."""
 
 from dataclasses import asdict, dataclass
-from inspect import isclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from permlab.platform.plugins.resolve import backbone_named, metric_named, reado
 from permlab.platform.settings.run import RunSettings
 from permlab.readouts.base import sizes_of
 from permlab.readouts.catalogue import build as build_readout
-from permlab.readouts.construct import construct
+from permlab.readouts.construct import made_by_name
 from permlab.tasks.backbones import Shape, build_backbone
 from permlab.tasks.losses import LOSSES
 from permlab.tasks.metrics import BY_KIND
@@ -72,19 +71,18 @@ def build_objective(settings: RunSettings, facts: DataFacts, std: Tensor | None 
     kind, loss = parse(chosen.kind), parse(chosen.loss)
     loss_function: Any = loss.head
     if loss.head != "auto" and loss.head not in LOSSES:
-        made_by = resolved(loss.head, "losses", nn)
-        loss_function = construct(loss.head, made_by, loss.options, ObjectiveError) if isclass(made_by) else made_by
+        loss_function = made_by_name(loss.head, resolved(loss.head, "losses", nn), loss.options, ObjectiveError)
     elif loss.options:
         raise ConfigError(f"objective.loss: {loss.head} has no option {min(loss.options)!r}; it takes none")
-    metrics = dict(metric_named(text) for text in chosen.metrics)
+    named = [metric_named(text) for text in chosen.metrics]
+    metrics = dict(named)
+    if len(metrics) < len(named):
+        raise ConfigError("objective.metrics names a metric twice; give a subclass of its own name for other options")
     if kind.head == "auto" or kind.head in BY_KIND:
         return choose_objective(facts.task, facts.targets, facts.classes, kind.head, loss_function, metrics, std)
-    made_by = resolved(kind.head, "objectives")
     usual = {"targets": facts.targets, "names": facts.targets, "classes": facts.classes, "std": std}
     usual |= {"loss": loss_function} if loss.head != "auto" else {}
-    objective = (
-        construct(kind.head, made_by, kind.options, ObjectiveError, usual=usual) if isclass(made_by) else made_by
-    )
+    objective = made_by_name(kind.head, resolved(kind.head, "objectives"), kind.options, ObjectiveError, usual)
     if not isinstance(objective, Objective):
         raise ConfigError(
             f"objective.kind={chosen.kind} is no Objective; derive it from permlab.tasks.objectives.Objective"
@@ -97,12 +95,12 @@ def build_model(
 ) -> GraphModel:
     """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
     model = settings.model
-    if reserved := {"method", "d", "max_nodes", "seed"} & set(settings.readout):
+    backbone, its_options = backbone_named(model.backbone)
+    readout_like, options = readout_named(settings.method)
+    if reserved := {"d", "max_nodes", "seed"} & set(options | settings.readout):
         raise ConfigError(
             f"readout.{min(reserved)} is set by the run itself; choose another option of {settings.method}"
         )
-    backbone, its_options = backbone_named(model.backbone)
-    readout_like, options = readout_named(settings.method)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _WEIGHTS))
         shape = Shape(

@@ -19,7 +19,6 @@ from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
 from permlab.platform.run.training import make_trainer
 from permlab.platform.settings.run import RunSettings
-from permlab.platform.settings.words import read_settings
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel, Standardise
 from permlab.tasks.objectives import Objective
@@ -109,10 +108,8 @@ def _say_changed(codes: dict[str, str]) -> None:
 
 
 def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
-    if "settings" not in run:
-        return read_settings(RunSettings, [str(folder / "config.yaml")])  # older versions kept them there
     try:
-        return RunSettings.model_validate(run["settings"])
+        return RunSettings.model_validate(run.get("settings"))  # not `read_settings`, which loads code
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise RunError(f"the settings in {folder / 'run.json'} cannot be read: {reason}") from None

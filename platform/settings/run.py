@@ -203,7 +203,7 @@ class RunSettings(Settings):
     @property
     def customised(self) -> bool:
         """Whether anything of the model is not built in, or has options that only its constructor can check."""
-        plain = ("auto", *BUILT_IN["readouts"], *BUILT_IN["backbones"])
+        plain = {"gcn"}.union(*(BUILT_IN[group] for group in ("readouts", "objectives", "losses")))
         return bool(self.readout or self.backbone or self.data.target) or any(name not in plain for name in self.plugs)
 
     @property
@@ -230,21 +230,27 @@ NOT_IN_KEY = {
 LATER = ("backbone", "objective", "model.backbone", "train.callbacks", "data.target")
 
 
-def cell_key(settings: RunSettings, dataset_digest: str) -> str:
-    """Hash of everything that can change the result by more than rounding: equal key and equal numerics, equal bits.
+def key_fields(settings: RunSettings) -> dict[str, Any]:
+    """Everything that can change the result by more than rounding, besides the data.
 
-    Code counts by the digest of its files, not by its path. Settings that came later count only if they are set, so
-    that older keys stay.
+    Code stands by the digest of its files, not by its path. Settings that came later are left out while they have their
+    defaults, so that older keys stay.
     """
     from permlab.platform.plugins.digests import with_digests
 
     defaults = RunSettings().model_dump(mode="json")
-    fields = with_digests(settings).model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
+    fields: dict[str, Any] = with_digests(settings).model_dump(mode="json", exclude=NOT_IN_KEY)  # type: ignore[arg-type]
     for name in LATER:
         group, _, field = name.rpartition(".")
         inside, default = (fields[group], defaults[group]) if group else (fields, defaults)
         if inside[field] == default[field]:
             del inside[field]
+    return fields
+
+
+def cell_key(settings: RunSettings, dataset_digest: str) -> str:
+    """Equal key and equal numerics, equal bits."""
+    fields = key_fields(settings)
     fields["train"]["permutations"] = settings.permutations
     if settings.data.split_seed is None:
         del fields["data"]["split_seed"]

@@ -58,10 +58,18 @@ def load_named(settings: BaseModel) -> None:
 def load_data(names: Any) -> None:
     """Load the code that makes these data sets, before their names are checked; other values are left alone."""
     texts = [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
-    by_path = {head: head for head in data_codes(texts)}
-    installed = {head: entry_code(head, "sources") for head in entry_names("sources") if head in map(head_of, texts)}
-    for head, place in (by_path | installed).items():
-        code = load(place)
+    for head in data_codes(texts):
+        code = load(head)
+        register_factory(head, code.value, code.digest)
+    for text in texts:
+        load_installed(text)
+
+
+def load_installed(dataset: str) -> None:
+    """Load the code of a data set that an installed package adds by an entry point."""
+    head = head_of(dataset)
+    if head in entry_names("sources"):
+        code = load(entry_code(head, "sources"))
         register_factory(head, code.value, code.digest)
 
 
@@ -77,7 +85,11 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple | range):
         return [_plain(part) for part in value]
-    return value if isinstance(value, str | int | float | bool | None) else register(value)  # a plug-in
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, type) or callable(value) or type(value).__module__ != "builtins":
+        return register(value)  # a plug-in
+    raise ConfigError(f"{_short(value)!r} is a {type(value).__name__}; settings are numbers, words, lists and plug-ins")
 
 
 def check(model: type[Model], tree: dict[str, Any]) -> Model:

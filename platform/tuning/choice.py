@@ -13,7 +13,7 @@ from permlab.datasets.splits import split
 from permlab.platform.errors import ConfigError
 from permlab.platform.files.secrets import masked
 from permlab.platform.settings.kinds import folder_name
-from permlab.platform.settings.run import RunSettings, Settings
+from permlab.platform.settings.run import RunSettings, Settings, key_fields
 from permlab.platform.settings.yaml_text import load_yaml
 from permlab.platform.tuning.space import with_values
 
@@ -41,6 +41,7 @@ class Choice(Settings):
     value: float
     default: float | None = Field(description="value of trial 0, the default settings")
     settings: dict[str, Any]
+    code: str = Field("", description="the method by the digest of its code, if it is a plug-in")
 
     @property
     def kind(self) -> Kind:
@@ -54,6 +55,12 @@ class Choice(Settings):
         """The settings with the chosen values, and with the holdout that the trials never saw."""
         data = settings.data.model_copy(update={"split_seed": self.split_seed})
         return with_values(settings.model_copy(update={"data": data}), self.settings)
+
+
+def code_of(settings: RunSettings) -> str:
+    """The method as the cell key has it, if it is a plug-in; empty if it is built in."""
+    by_digest = str(key_fields(settings)["method"])
+    return by_digest if by_digest != settings.method else ""
 
 
 def write_choices(choices: Iterable[Choice], folder: Path) -> None:
@@ -101,6 +108,8 @@ def check_choice(choice: Choice, settings: RunSettings, manifest: Manifest, grou
     """A tuned cell may hold out only graphs that its study never saw. `group` is the data set's array."""
     if choice.digest != manifest.digest:
         raise ConfigError(f"{choice.study} was tuned on another version of {choice.dataset}; tune again")
+    if choice.code != code_of(settings):
+        raise ConfigError(f"{choice.study} was tuned with another version of {choice.method}; tune again")
     if settings.data.split_seed not in (None, choice.split_seed):
         raise ConfigError(
             f"{choice.study} was tuned with data.split_seed={choice.split_seed}; with {settings.data.split_seed} the "

@@ -6,10 +6,10 @@ from typing import Any
 from permlab.datasets.manifest import Manifest, chosen_targets
 from permlab.datasets.randomness import derive_seed
 from permlab.platform.errors import ConfigError
-from permlab.platform.settings.run import NOT_IN_KEY, RESULT_VERSION, RunSettings
+from permlab.platform.settings.run import RESULT_VERSION, RunSettings, key_fields
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.plan import manifest_of
-from permlab.platform.tuning.choice import Choice
+from permlab.platform.tuning.choice import Choice, code_of
 from permlab.platform.tuning.default_spaces import default_space
 from permlab.platform.tuning.driver import Tuned
 from permlab.platform.tuning.lease import Lease
@@ -92,7 +92,7 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
 
 def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, manifest: Manifest) -> dict[str, Any]:
     """Everything that a study's numbers depend on."""
-    settings = trial.model_dump(mode="json", exclude=NOT_IN_KEY | {"seed": True})  # type: ignore[arg-type]
+    settings = key_fields(trial)
     flat = {
         f"{group}.{name}": value
         for group, part in settings.items()
@@ -100,6 +100,7 @@ def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, m
         for name, value in part.items()
     }
     search = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
+    search |= {"method": settings["method"]} if settings["method"] != trial.method else {}  # a plug-in, by its digest
     searched = {field: parameter.document for field, parameter in space.items()}
     return (
         {"result version": RESULT_VERSION, "digest": manifest.digest, "tune.metric": metric, "tune.space": searched}
@@ -130,6 +131,7 @@ def choose(tuned: Tuned) -> Choice | None:
         value=best.value or 0.0,
         default=default,
         settings=best.values,
+        code=code_of(settings),
     )
 
 

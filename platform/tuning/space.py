@@ -17,7 +17,7 @@ from permlab.readouts.names import NAMES
 # How a trial is measured must not depend on the values it tries: the number of epochs is part of the budget.
 # Patience needs a validation part, which the sweep that follows does not have.
 FIXED = {"epochs", "eval_every", "checkpoint_every", "profile", "fast_dev_run", "overfit_batches", "engine"}
-FIXED |= {"patience", "callbacks"}
+FIXED |= {"patience", "callbacks", "backbone"}  # a backbone may be code, which a stored choice must not load
 GROUPS: dict[str, type[BaseModel]] = {"model": ModelSettings, "train": TrainSettings}
 FIELDS = [f"{group}.{name}" for group, model in GROUPS.items() for name in model.model_fields if name not in FIXED]
 OPTIONS = ("readout.", "backbone.")  # of the readout and of Γ
