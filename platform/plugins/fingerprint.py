@@ -5,7 +5,6 @@ and values give the same digest in every process; a helper function, a constant 
 """
 
 import hashlib
-import inspect
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -18,20 +17,20 @@ _NOT_OURS = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations_
 
 def fingerprint(value: Any) -> str:
     digest = hashlib.sha256()
-    for part in _parts(value, set()):
+    for part in _parts(value, {}):
         digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
     return digest.hexdigest()
 
 
-def _parts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
+def _parts(value: Any, seen: dict[int, Any]) -> Iterator[str | bytes]:
     if value is None or isinstance(value, str | bytes | int | float | complex | bool):
         yield f"{type(value).__name__} {value!r}"
         return
     if id(value) in seen:
         yield "again"
         return
-    seen.add(id(value))
+    seen[id(value)] = value  # kept, so that no other object gets its id
     yield type(value).__name__
     if isinstance(value, ModuleType):
         yield value.__name__
@@ -69,7 +68,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
         yield from _mapping(getattr(value, "__dict__", {}), seen)
 
 
-def _function(value: FunctionType, seen: set[int]) -> Iterator[str | bytes]:
+def _function(value: FunctionType, seen: dict[int, Any]) -> Iterator[str | bytes]:
     yield value.__qualname__
     yield from _parts(value.__code__, seen)
     yield from _parts(list(value.__defaults__ or ()), seen)
@@ -89,7 +88,7 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _mapping(values: Any, seen: set[int]) -> Iterator[str | bytes]:
+def _mapping(values: Any, seen: dict[int, Any]) -> Iterator[str | bytes]:
     for name in sorted(values, key=str):
         yield str(name)
         yield from _parts(values[name], seen)
@@ -99,5 +98,5 @@ def _is_installed(value: Any) -> bool:
     module = sys.modules.get(value.__module__ or "")
     file = getattr(module, "__file__", None)
     if file is None:
-        return value.__module__ not in ("__main__", None) and not inspect.isfunction(value)  # built into Python
+        return value.__module__ in sys.builtin_module_names
     return value.__module__.startswith("permlab.") or any(file.startswith(place) for place in _PLACES if place)

@@ -19,6 +19,7 @@ from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
 from permlab.platform.run.training import make_trainer
 from permlab.platform.settings.run import RunSettings
+from permlab.platform.settings.yaml_text import load_yaml
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel, Standardise
 from permlab.tasks.objectives import Objective
@@ -109,7 +110,10 @@ def _say_changed(codes: dict[str, str]) -> None:
 
 def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
     try:
-        return RunSettings.model_validate(run.get("settings"))  # not `read_settings`, which loads code
+        document = run.get("settings") or load_yaml((folder / "config.yaml").read_text())  # as older versions kept them
+        return RunSettings.model_validate(document)  # not `read_settings`, which loads code
+    except (OSError, UnicodeDecodeError):
+        raise RunError(f"{folder} has no settings") from None
     except ValidationError as error:
         reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise RunError(f"the settings in {folder / 'run.json'} cannot be read: {reason}") from None

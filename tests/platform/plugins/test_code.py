@@ -149,3 +149,27 @@ def test_what_is_wrong_is_one_line(text: str, head: str, said: str) -> None:
     with pytest.raises(ConfigError) as error:
         load(head)
     assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_class_imported_before_its_file_was_edited_is_known_by_what_it_is(tmp_path: Path) -> None:
+    write("edited_lab.py", "class Mine:\n  def width(self):\n    return 1\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import edited_lab
+
+        write("edited_lab.py", "class Mine:\n  def width(self):\n    return 22\n")
+        old = register(edited_lab.Mine)
+        assert loaded(old).value().width() == 1 and loaded(old).shipped.pickled
+        new = load("edited_lab:Mine")
+        assert new.value().width() == 22 and new.digest != loaded(old).digest
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("edited_lab", None)
+
+
+def test_a_helper_without_an_init_file_is_imported_anew() -> None:
+    write("mine.py", "from tools_of_mine import helper\nclass Mine:\n  value = helper.value\n")
+    write("tools_of_mine/helper.py", "value = 1\n")
+    assert load("mine.py:Mine").value.value == 1
+    write("tools_of_mine/helper.py", "value = 22\n")
+    assert load("mine.py:Mine").value.value == 22

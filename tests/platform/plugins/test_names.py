@@ -45,3 +45,15 @@ def test_code_is_named_by_file_or_module() -> None:
 def test_an_unknown_word_does_not_plug_in() -> None:
     assert plugs_in("pyg:Anything", "readouts") and plugs_in("mine.py:Mine", "readouts")
     assert not plugs_in("summ", "readouts") and not plugs_in("pyg:", "readouts")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-99, 99) | st.text("abc:5.,[]{} ", max_size=6),
+        lambda inner: st.lists(inner, max_size=3),
+        max_leaves=5,
+    )
+)
+def test_a_value_keeps_its_type(value: object) -> None:
+    named = Named("mine.py:Mine", {"k": value})
+    assert parse(named.text) == named

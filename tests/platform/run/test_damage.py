@@ -10,7 +10,7 @@ import pytest
 
 from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
-from permlab.platform.errors import DamagedFile
+from permlab.platform.errors import DamagedFile, RunError
 from permlab.platform.files.json_files import load_json, write_json
 from permlab.platform.run.cell import run_cell
 from permlab.platform.run.histories import history_line, read_history
@@ -204,3 +204,20 @@ def test_a_damaged_cache_is_built_again_before_it_is_used(
     second = json.loads(out)
     assert code == 0 and (second["key"], second["metrics"]) == (first["key"], first["metrics"])
     assert sum("az.npy" in line for line in err.splitlines()) == 1
+
+
+def test_settings_beside_a_stored_run_load_no_code(cells: list[RunSettings], tmp_path: Path) -> None:
+    cell_folder = folder(cells[0])
+    document = json.loads((cell_folder / "run.json").read_text())
+    settings = document.pop("settings") | {"method": f"{tmp_path}/evil.py:Mine"}
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    (cell_folder / "config.yaml").write_text(json.dumps(settings))
+    for name, content in (
+        ("run.json", document),
+        ("result.json", json.loads((cell_folder / "result.json").read_text())),
+    ):
+        kept = {key: value for key, value in content.items() if key not in ("seal", "files")}
+        (cell_folder / name).write_text(json.dumps(kept))
+    with pytest.raises(RunError, match="--code"):
+        FinishedRun.load(cell_folder)
+    assert not (tmp_path / "ran").exists()
