@@ -92,7 +92,8 @@ def test_the_next_run_cleans_up_after_a_killed_sweep(one_ray: None, tmp_path: Pa
     from permlab.platform.tracking.store import connect
 
     words = ("sweep", "name=x", "dataset=synthetic,graphs=300,max_nodes=12,task=classification", "seed=[0,1]")
-    words += ("train.epochs=300", "train.checkpoint_every=10", "d=3")
+    # long enough to be under way when the courier first delivers, on a busy machine too
+    words += ("train.epochs=3000", "train.eval_every=100", "train.checkpoint_every=50", "d=3")
     clean = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
 
     def sweep() -> subprocess.Popen[bytes]:
