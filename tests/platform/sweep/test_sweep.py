@@ -235,7 +235,7 @@ def test_files_travel_back_where_the_runs_folder_is_not_shared(tmp_path: Path) -
 
     digest = build(settings.dataset).digest
     key = cell_key(settings, digest)
-    outcome = _execute(run_cell, settings, f"cells/{key}", str(tmp_path / "nowhere"), "sentinel", [], digest)
+    outcome = _execute(run_cell, settings, f"cells/{key}", str(tmp_path / "nowhere"), "sentinel", [], digest, [])
     assert outcome["status"] == "FINISHED"
     assert {"result.json", "run.json", "weights.pt", "predictions.parquet", "history.jsonl"} <= set(outcome["files"])
     assert not (tmp_path / "cells").exists()

@@ -24,6 +24,7 @@ def with_password(postgres: str) -> Iterator[str]:
     engine = create_engine(postgres, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"CREATE ROLE tuner LOGIN PASSWORD '{PASSWORD}'"))
+        connection.execute(text("GRANT ALL ON SCHEMA public TO tuner"))  # PostgreSQL 15 grants it to nobody
         rules = Path(str(connection.execute(text("SHOW hba_file")).scalar()))
         before = rules.read_text()
         rules.write_text(f"local all tuner scram-sha-256\nhost all tuner all scram-sha-256\n{before}")
@@ -31,5 +32,6 @@ def with_password(postgres: str) -> Iterator[str]:
         yield postgres.replace("postgres:@", "tuner@")
         rules.write_text(before)
         connection.execute(text("SELECT pg_reload_conf()"))
+        connection.execute(text("DROP OWNED BY tuner"))
         connection.execute(text("DROP ROLE tuner"))
     engine.dispose()
