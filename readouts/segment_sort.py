@@ -106,17 +106,22 @@ def _descending(x: Tensor, ptr: Tensor) -> Tensor:
 
 
 class _SortRows(torch.autograd.Function):
-    """`segment_sort` with its gradient as an autograd function: a tenth faster than autograd through the operator."""
+    """`segment_sort` with its gradient as an autograd function: a tenth faster than autograd through the operator,
+    and with the row sums inside a seventh.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ptr: Tensor) -> Tensor:
-        values, rows = segment_sort(x, ptr)
+    def forward(ctx: Any, x: Tensor, ptr: Tensor, with_sum: bool) -> Tensor:
+        columns = torch.cat([x, x.sum(1, keepdim=True)], dim=1) if with_sum else x
+        values, rows = segment_sort(columns, ptr)
         ctx.save_for_backward(rows)
+        ctx.with_sum = with_sum
         return values
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _sort_backward(ctx, grad, None)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        columns, _ = _sort_backward(ctx, grad, None)
+        return (columns[:, :-1] + columns[:, -1:] if ctx.with_sum else columns), None, None
 
 
 class _Rearrange(torch.autograd.Function):
@@ -134,9 +139,9 @@ class _Rearrange(torch.autograd.Function):
         return grad.index_select(0, back), None
 
 
-def sort_rows(x: Tensor, ptr: Tensor) -> Tensor:
-    """↓X of every graph: x [n, k] → [n, k], each column descending."""
-    values: Tensor = _SortRows.apply(x, ptr)
+def sort_rows(x: Tensor, ptr: Tensor, with_sum: bool = False) -> Tensor:
+    """↓X of every graph, or ↓(X [I | 1]): x [n, k] → [n, k] or [n, k + 1], each column descending."""
+    values: Tensor = _SortRows.apply(x, ptr, with_sum)
     return values
 
 

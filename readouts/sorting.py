@@ -55,8 +55,7 @@ class Ordering(RowReadout):
         self.out_channels = max_nodes * self.row_channels
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
-        columns = torch.cat([x, x.sum(1, keepdim=True)], dim=1) if self.appends_sum else x @ self.key.to(x.dtype)
-        return sort_rows(columns, ptr)
+        return sort_rows(x, ptr, with_sum=True) if self.appends_sum else sort_rows(x @ self.key.to(x.dtype), ptr)
 
 
 class ReducedOrdering(Readout):

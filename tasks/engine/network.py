@@ -222,11 +222,11 @@ def put_back(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The inverse of `sort_descending`: values [n, k], rows [n, k] → [n, k]. A row that does not exist raises
     IndexError.
     """
-    n, out = len(values), np.empty_like(values)
+    n, out, places = len(values), np.empty_like(values), rows.view(np.uint32)  # in which −1 is too large as well
     for i in range(n):
         for c in range(values.shape[1]):
-            row = rows[i, c]
-            if row < 0 or row >= n:
+            row = places[i, c]
+            if row >= n:
                 raise IndexError("rows outside of the values")
             out[row, c] = values[i, c]
     return out
