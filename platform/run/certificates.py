@@ -1,5 +1,5 @@
-"""Measure a trained readout on the embeddings of the holdout: is it invariant, does it see one graph at a time, and what
-are its Lipschitz ratios.
+"""Measure a trained readout on the embeddings of the holdout: its invariance error, its batch error and its Lipschitz
+ratios.
 
 `permlab certify` searches all matrices; this measures the embeddings of real graphs, at the end of a run.
 """

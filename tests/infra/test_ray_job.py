@@ -56,7 +56,9 @@ def submit(
         start_new_session=True,
     )
 
-    def call(*entrypoint: str, folder: Path | None = None, bring: bool = True, **changes: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        *entrypoint: str, folder: Path | None = None, bring: bool = True, **changes: str
+    ) -> subprocess.CompletedProcess[str]:
         command = [*RAY, "job", "submit", "--address", f"http://127.0.0.1:{dashboard}"]
         command += ["--working-dir", str(folder)] if folder else []
         command += ["--runtime-env", "infra/runtime-env.yaml"] if bring else []
