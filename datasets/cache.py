@@ -200,10 +200,10 @@ def _check(chunk: GraphChunk, reading: Reading) -> None:
         graph, target = np.argwhere(missing)[0]
         raise DataError(f"graph {chunk.graph_id[graph]} has no label of {reading.targets[target]!r}")
     edge_features = 0 if chunk.edge_attr is None else chunk.edge_attr.shape[1]
-    found = chunk.x.shape[1], missing.shape[1], edge_features
+    widths = chunk.x.shape[1], missing.shape[1], edge_features
     named = len(reading.feature_names), len(reading.targets), len(reading.edge_feature_names)
-    if found != named:
-        raise DataError(f"the source names {named} features, targets and edge features, and its graphs have {found}")
+    if widths != named:
+        raise DataError(f"the source names {named} features, targets and edge features, and its graphs have {widths}")
 
 
 def _digest_of_zip(workspace: Path) -> str:

@@ -23,36 +23,36 @@ from permlab.tasks.backbones import BACKBONES
 from permlab.tasks.errors import ObjectiveError
 from permlab.tasks.metrics import snake_case
 
-Found = tuple[Any, dict[str, Any]]  # the object, and the options that its name carries
+Resolved = tuple[Any, dict[str, Any]]  # the object, and the options that its name carries
 
 
 def readout_named(method: str) -> tuple[ReadoutLike, dict[str, Any]]:
     """What `readouts.catalogue.build` takes."""
-    found = _named(method, "readouts", METHODS, torch_geometric.nn.aggr)
-    return _checked(method, found, METHODS, torch_geometric.nn.aggr.Aggregation)
+    readout = _named(method, "readouts", METHODS, torch_geometric.nn.aggr)
+    return _checked(method, readout, METHODS, torch_geometric.nn.aggr.Aggregation)
 
 
-def backbone_named(backbone: str) -> Found:
+def backbone_named(backbone: str) -> Resolved:
     """What `tasks.backbones.build_backbone` takes."""
-    found = _named(backbone, "backbones", BACKBONES, torch_geometric.nn.models, torch_geometric.nn)
-    return _checked(backbone, found, BACKBONES, torch.nn.Module)
+    module = _named(backbone, "backbones", BACKBONES, torch_geometric.nn.models, torch_geometric.nn)
+    return _checked(backbone, module, BACKBONES, torch.nn.Module)
 
 
-def _named(text: str, group: str, built_in: Any, *pyg: ModuleType) -> Found:
+def _named(text: str, group: str, built_in: Any, *pyg: ModuleType) -> Resolved:
     named = parse(text)
     if named.head in built_in:
         return named.head, named.options
     return resolved(named.head, group, *pyg), named.options
 
 
-def _checked(text: str, found: Found, built_in: Any, kind: type) -> Found:
+def _checked(text: str, choice: Resolved, built_in: Any, kind: type) -> Resolved:
     """Refuse what is neither built in, nor a class, nor an object of this kind. What a class makes is checked later."""
-    head, value = parse(text).head, found[0]
+    head, value = parse(text).head, choice[0]
     if head not in built_in and not isinstance(value, type | kind):
         raise ConfigError(
             f"{head} is {value!r:.80}, neither a class nor an object of {kind.__module__}.{kind.__name__}"
         )
-    return found
+    return choice
 
 
 def resolved(head: str, group: str, *pyg: ModuleType) -> Any:

@@ -1,6 +1,7 @@
 """The questions that a sweep is run for, answered in one line each."""
 
 from permlab.platform.report.blocks import Block, Items, Section
+from permlab.platform.report.certificates import verdicts
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.overview import beside_the_paper
 from permlab.platform.report.recipe import differences
@@ -43,7 +44,7 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
     rivals = [method for width, method in ranked if width == d and method != best]
     if rivals:
         lines.append(_margin(findings, (dataset, d, split, metric), best, rivals))
-    lines += _permuted(findings, dataset, metric, sign)
+    lines += _permuted(findings, dataset, metric, sign) + verdicts(findings, dataset)
     numbers = compared(findings, dataset)
     if numbers:
         lines.append(f"The paper: {len(numbers)} of its numbers are measured here; {verdict(numbers)}.")

@@ -8,12 +8,14 @@ from permlab.platform.report.findings import Findings
 from permlab.platform.report.tables import pretty
 
 FLOOR = 1e-17  # where an error of exactly zero is drawn
+ROUNDING = 1e-6  # relative errors above it are the readout's doing
+ERROR = "certificate/invariance_error"
 HOW = (
-    "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the "
-    "largest ‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data; about 1e-15 is rounding in "
-    "double precision. Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the "
-    "distance up to a permutation. Ratios of readouts with different scales cannot be compared; "
-    "what counts is how far the smallest lies "
+    "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the largest "
+    "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data, each graph by itself; about 1e-15 is "
+    "rounding in double precision. Batch error: how far φ of a graph moves when it is pooled together with 63 others. "
+    "Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the distance up to a "
+    "permutation. Ratios of readouts with different scales cannot be compared; what counts is how far the smallest lies "
     "below the largest. They are measured on real graphs and do not prove a bound."
 )
 
@@ -28,10 +30,31 @@ def trained_section(findings: Findings) -> Section:
     return Section("certificates", "Certificates", [HOW, *blocks])
 
 
+def verdicts(findings: Findings, dataset: str) -> list[str]:
+    """Which trained readouts are not invariant, and which see more than one graph; a line of the summary for each."""
+    cells = findings.sweep.finished
+    cells = cells[cells["dataset"] == dataset]
+    lines = []
+    if ERROR in cells and cells[ERROR].notna().any():
+        wrong = _beyond_rounding(cells, ERROR)
+        lines.append(
+            f"Invariance, by the certificates: {f'all but {wrong}' if wrong else 'all methods are invariant'}."
+        )
+    if "certificate/batch_error" in cells and (wrong := _beyond_rounding(cells, "certificate/batch_error")):
+        lines.append(f"The value of a graph depends on the other graphs in its batch: {wrong}.")
+    return lines
+
+
+def _beyond_rounding(cells: pd.DataFrame, error: str) -> str:
+    """`identity (error 0.5), …`: the methods with a larger error than rounding, by the largest over their cells."""
+    largest = cells.groupby("method")[error].max()
+    return ", ".join(f"{method} (error {value:.2g})" for method, value in largest[largest > ROUNDING].items())
+
+
 def _figure(findings: Findings, dataset: str) -> Figure | None:
     part = findings.sweep.finished
     part = part[part["dataset"] == dataset]
-    names = ["certificate/invariance_error", *(f"certificate/ratio_{what}" for what in ("min", "median", "max"))]
+    names = [ERROR, *(f"certificate/ratio_{what}" for what in ("min", "median", "max"))]
     if not set(names) <= set(part.columns) or part[names[0]].isna().all():
         return None
     error, low, middle, high = names

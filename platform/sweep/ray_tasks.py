@@ -333,7 +333,13 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
     except TaskCancelledError:
         outcome = {"status": "KILLED"}
     except RayTaskError as error:
-        outcome = {"status": "FAILED", "error": str(error.cause or error).splitlines()[-1]}
+        said = str(error.cause or error).splitlines()[-1]
+        if "No module named 'permlab'" in said:
+            raise ConfigError(
+                "the cluster's nodes do not have PermLab: install it there, or send it along with ray job submit "
+                "--runtime-env infra/runtime-env.yaml"
+            ) from None
+        outcome = {"status": "FAILED", "error": said}
     except OutOfMemoryError:
         reason = "memory ran low each time; resources.cpus=2 lets fewer run at a time, or reduce train.batch_size or d"
         outcome = {"status": "FAILED", "error": reason}

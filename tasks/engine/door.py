@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.optim import optimizer as torch_optimizer
 
 from permlab.datasets.store import GraphStore
+from permlab.tasks.backbones import Adapted
 from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.dense import KINDS
@@ -80,7 +81,8 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
             exact += [("layer of the head", head.first, (nn.Linear, RaggedLinear))]
     for name, part, kinds in exact:
         if type(part) not in kinds:
-            return f"the engine does not know the {name} {type(part).__name__}"
+            kind = type(part.module if type(part) is Adapted else part)
+            return f"the engine does not know the {name} {kind.__name__}"
     return _customised(task, data) or _unfit(task, data)
 
 

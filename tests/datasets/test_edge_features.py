@@ -61,7 +61,7 @@ def test_a_batch_has_the_features_of_its_edges(store: GraphStore, graphs: list[i
     raw = list(random_graphs())
     batch = store.batch(np.array(graphs, dtype=np.int64), seed)
     assert batch.edge_attr is not None and batch.edge_attr.shape == (batch.edge_index.shape[1], 2)
-    found = dict(zip(map(tuple, batch.edge_index.T.tolist()), batch.edge_attr.tolist(), strict=True))
+    rows = dict(zip(map(tuple, batch.edge_index.T.tolist()), batch.edge_attr.tolist(), strict=True))
     expected = {}
     for start, graph in zip(batch.ptr.tolist(), graphs, strict=False):
         n = raw[graph].num_nodes
@@ -69,7 +69,7 @@ def test_a_batch_has_the_features_of_its_edges(store: GraphStore, graphs: list[i
         place = np.argsort(order)
         for (u, v), row in expected_features(raw[graph]).items():
             expected[(start + int(place[u]), start + int(place[v]))] = row
-    assert found == expected and len(found) == batch.edge_index.shape[1]
+    assert rows == expected and len(rows) == batch.edge_index.shape[1]
 
 
 edges = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12)
@@ -82,8 +82,8 @@ def test_both_directions_get_the_first_edge_given(pairs: list[tuple[int, int]]) 
     arguments = (np.ones((5, 1)), np.array([5]), *index.T, np.zeros(1), np.array([3]))
     chunk, without = make_chunk(*arguments, edge_attr=rows), make_chunk(*arguments)
     expected = expected_features(Data(edge_index=torch.from_numpy(index.T), edge_attr=torch.from_numpy(rows)))
-    found = zip(chunk.src.tolist(), chunk.dst.tolist(), chunk.edge_attr.tolist(), strict=True)
-    assert {(u, v): row for u, v, row in found} == expected
+    directed = zip(chunk.src.tolist(), chunk.dst.tolist(), chunk.edge_attr.tolist(), strict=True)
+    assert {(u, v): row for u, v, row in directed} == expected
     assert without.edge_attr is None and without.src.tolist() == chunk.src.tolist()
 
 

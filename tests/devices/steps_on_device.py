@@ -138,10 +138,10 @@ def test_losses_with_missing_labels(objective: Objective) -> None:
     here, there = predictions.clone().requires_grad_(), predictions.to("sim").requires_grad_()
     expected, labels = objective.loss(here, y), y.to("sim")
     with no_waiting():
-        found = objective.loss(there, labels)
-        found.backward()
+        loss = objective.loss(there, labels)
+        loss.backward()
     expected.backward()
-    torch.testing.assert_close([found.detach().cpu(), there.grad.cpu()], [expected.detach(), here.grad])
+    torch.testing.assert_close([loss.detach().cpu(), there.grad.cpu()], [expected.detach(), here.grad])
 
 
 def test_a_module_as_the_loss_follows_the_predictions() -> None:

@@ -56,10 +56,13 @@ def submit(
         start_new_session=True,
     )
 
-    def call(*entrypoint: str, folder: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        *entrypoint: str, folder: Path | None = None, bring: bool = True, **changes: str
+    ) -> subprocess.CompletedProcess[str]:
         command = [*RAY, "job", "submit", "--address", f"http://127.0.0.1:{dashboard}"]
         command += ["--working-dir", str(folder)] if folder else []
-        command += ["--runtime-env", "infra/runtime-env.yaml", "--", *entrypoint]
+        command += ["--runtime-env", "infra/runtime-env.yaml"] if bring else []
+        command += ["--", *entrypoint]
         return subprocess.run(command, cwd=ROOT, env=environment | changes, capture_output=True, text=True, timeout=240)
 
     try:
@@ -99,6 +102,14 @@ def test_a_readout_of_ones_own_comes_with_the_job(submit, tmp_path: Path) -> Non
     done = submit(*CLI, *SWEEP, methods, f"runs={tmp_path}/runs", folder=mine)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "my_readout.py:MeanAndSpread" in done.stdout and len(finished_metrics(tmp_path / "runs")) == 3
+
+
+def test_nodes_without_permlab_end_a_sweep_with_one_line(submit, tmp_path: Path) -> None:
+    driver_alone = ("env", f"PYTHONPATH={ROOT / 'infra'}", *CLI, *SWEEP, f"runs={tmp_path}")
+    done = submit(*driver_alone, bring=False)
+    assert done.returncode != 0 and "Traceback" not in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "do not have PermLab" in line]
+    assert "infra/runtime-env.yaml" in line and not finished_metrics(tmp_path)
 
 
 def test_a_job_that_fails_has_the_exit_code_of_its_sweep(submit) -> None:

@@ -40,19 +40,19 @@ def value(objective: Objective, name: str, predictions: Tensor, y: Tensor, **opt
 
 def test_two_classes() -> None:
     z, y = BinaryClassification().example()
-    found = value(BinaryClassification(), "MatthewsCorrCoef", z, y)
-    assert found == pytest.approx(reference.matthews_corrcoef(y, z >= 0), rel=1e-6)
+    computed = value(BinaryClassification(), "MatthewsCorrCoef", z, y)
+    assert computed == pytest.approx(reference.matthews_corrcoef(y, z >= 0), rel=1e-6)
     gaps = y.clone()
     gaps[::3] = NAN
     kept = ~gaps.isnan()
-    found = value(BinaryClassification(), "F1Score", z, gaps)
-    assert found == pytest.approx(reference.f1_score(y[kept], z[kept] >= 0), rel=1e-6)
+    computed = value(BinaryClassification(), "F1Score", z, gaps)
+    assert computed == pytest.approx(reference.f1_score(y[kept], z[kept] >= 0), rel=1e-6)
 
 
 def test_a_metric_gets_probabilities() -> None:
     z, y = BinaryClassification().example()
-    found = value(BinaryClassification(), "CalibrationError", z, y, n_bins=1)
-    assert found == pytest.approx(float(abs(z.sigmoid().mean() - y.mean())), rel=1e-6)
+    computed = value(BinaryClassification(), "CalibrationError", z, y, n_bins=1)
+    assert computed == pytest.approx(float(abs(z.sigmoid().mean() - y.mean())), rel=1e-6)
 
 
 def test_several_classes() -> None:
@@ -60,18 +60,18 @@ def test_several_classes() -> None:
     z, y = objective.example()
     y[5] = NAN
     kept = ~y.isnan()
-    found = value(objective, "CohenKappa", z, y)
-    assert found == pytest.approx(reference.cohen_kappa_score(y[kept], z.argmax(1)[kept]), rel=1e-5)
-    found = value(objective, "F1Score", z, y, average="weighted")
-    assert found == pytest.approx(reference.f1_score(y[kept], z.argmax(1)[kept], average="weighted"), rel=1e-5)
+    computed = value(objective, "CohenKappa", z, y)
+    assert computed == pytest.approx(reference.cohen_kappa_score(y[kept], z.argmax(1)[kept]), rel=1e-5)
+    computed = value(objective, "F1Score", z, y, average="weighted")
+    assert computed == pytest.approx(reference.f1_score(y[kept], z.argmax(1)[kept], average="weighted"), rel=1e-5)
 
 
 def test_several_labels_leave_missing_ones_out() -> None:
     objective = MultiLabel(("a", "b", "c"))
     z, y = objective.example()
     rows = ~y[:, 0].isnan()
-    found = value(objective, "F1Score", z, y, average="macro")
-    assert found == pytest.approx(reference.f1_score(y[rows], z[rows] >= 0, average="macro"), rel=1e-6)
+    computed = value(objective, "F1Score", z, y, average="macro")
+    assert computed == pytest.approx(reference.f1_score(y[rows], z[rows] >= 0, average="macro"), rel=1e-6)
 
 
 def test_numbers() -> None:

@@ -23,9 +23,9 @@ def test_a_loss_of_numbers_is_the_mean_of_its_formula_over_what_is_present(name:
     y[random.random(shape) < 0.3] = np.nan
     objective = Regression(("a",) if len(shape) == 1 else ("a", "b", "c"), loss=name)
     terms = [SCALAR[name](a - b) for a, b in zip(z.flat, y.flat, strict=True) if not np.isnan(b)]
-    found = objective.loss(torch.from_numpy(z), torch.from_numpy(y))
-    assert found.item() == pytest.approx(np.mean(terms), rel=1e-12)
-    assert objective.measure(torch.from_numpy(z), torch.from_numpy(y))["loss"] == found.item()
+    computed = objective.loss(torch.from_numpy(z), torch.from_numpy(y))
+    assert computed.item() == pytest.approx(np.mean(terms), rel=1e-12)
+    assert objective.measure(torch.from_numpy(z), torch.from_numpy(y))["loss"] == computed.item()
 
 
 @pytest.mark.parametrize(

@@ -222,13 +222,13 @@ def test_a_head_of_several_outputs_gives_a_row_per_graph(small: GraphStore, case
     readout = case.make(case.d, N)
     torch.manual_seed(0)
     several = GraphModel(model.backbone, model.readout, Head(readout, 7, 3, "elu", outputs=3)).double()
-    found = several(batch)
-    assert found.shape == (12, 3)
+    predictions = several(batch)
+    assert predictions.shape == (12, 3)
     for output in range(3):
         state = several.head.state_dict()
         state |= {name: state[name][output : output + 1] for name in ("last.weight", "last.bias")}
         model.head.load_state_dict(state)
-        torch.testing.assert_close(found[:, output], model(batch))
+        torch.testing.assert_close(predictions[:, output], model(batch))
 
 
 class TestStandardised:

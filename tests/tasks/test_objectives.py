@@ -154,24 +154,24 @@ def test_several_classes_are_measured_as_scikit_learn_does(seed: int) -> None:
     logits, y = several_classes(seed)
     p = np.exp(logits.astype(np.float64))
     p /= p.sum(axis=1, keepdims=True)
-    found = MultiClass(4).measure(torch.from_numpy(logits), torch.from_numpy(y).float())
-    assert list(found) == ["loss", "acc", "auc", "f1"]
-    assert found["loss"] == pytest.approx(reference.log_loss(y, p), rel=1e-6)
-    assert found["acc"] == pytest.approx(reference.accuracy_score(y, logits.argmax(1)))
+    values = MultiClass(4).measure(torch.from_numpy(logits), torch.from_numpy(y).float())
+    assert list(values) == ["loss", "acc", "auc", "f1"]
+    assert values["loss"] == pytest.approx(reference.log_loss(y, p), rel=1e-6)
+    assert values["acc"] == pytest.approx(reference.accuracy_score(y, logits.argmax(1)))
     each = [reference.roc_auc_score(y == c, np.round(p[:, c], 12)) for c in range(4)]
-    assert found["auc"] == pytest.approx(np.mean(each), abs=1e-6)
-    assert found["auc"] == pytest.approx(reference.roc_auc_score(y, p, multi_class="ovr", average="macro"), abs=2e-3)
-    assert found["f1"] == pytest.approx(reference.f1_score(y, logits.argmax(1), average="macro"), abs=1e-6)
+    assert values["auc"] == pytest.approx(np.mean(each), abs=1e-6)
+    assert values["auc"] == pytest.approx(reference.roc_auc_score(y, p, multi_class="ovr", average="macro"), abs=2e-3)
+    assert values["f1"] == pytest.approx(reference.f1_score(y, logits.argmax(1), average="macro"), abs=1e-6)
 
 
 def test_classes_that_nobody_has_are_left_out_of_the_means() -> None:
     logits, y = several_classes(0)
     logits[:, 3], y[y == 3] = -9, 2
-    found = MultiClass(4).measure(torch.from_numpy(logits), torch.from_numpy(y))
+    values = MultiClass(4).measure(torch.from_numpy(logits), torch.from_numpy(y))
     p = np.exp(logits.astype(np.float64)) / np.exp(logits.astype(np.float64)).sum(axis=1, keepdims=True)
     each = [reference.roc_auc_score(y == c, np.round(p[:, c], 12)) for c in range(3)]
-    assert found["auc"] == pytest.approx(np.mean(each), abs=1e-6)
-    assert found["f1"] == pytest.approx(reference.f1_score(y, logits.argmax(1), average="macro"), abs=1e-6)
+    assert values["auc"] == pytest.approx(np.mean(each), abs=1e-6)
+    assert values["f1"] == pytest.approx(reference.f1_score(y, logits.argmax(1), average="macro"), abs=1e-6)
     alone = MultiClass(4).measure(torch.from_numpy(logits), torch.full((90,), 2))
     assert math.isnan(alone["auc"]) and alone["acc"] == np.mean(logits.argmax(1) == 2)
 
@@ -208,11 +208,11 @@ def test_several_labels_with_gaps_are_measured_label_by_label(seed: int) -> None
         auc.append(reference.roc_auc_score(y[rows, t], logits[rows, t]))
         ap.append(reference.average_precision_score(y[rows, t], logits[rows, t]))
     objective = MultiLabel(("a", "b", "c", "d"))
-    found = objective.measure(torch.from_numpy(logits), torch.from_numpy(y))
-    assert found["auc"] == pytest.approx(np.mean(auc), abs=1e-6)
-    assert found["ap"] == pytest.approx(np.mean(ap), abs=1e-6)
-    assert found["acc"] == pytest.approx(np.mean(((logits >= 0) == y)[present]))
-    assert found["loss"] == pytest.approx(cross_entropy(logits[present], y[present]), rel=1e-6)
+    values = objective.measure(torch.from_numpy(logits), torch.from_numpy(y))
+    assert values["auc"] == pytest.approx(np.mean(auc), abs=1e-6)
+    assert values["ap"] == pytest.approx(np.mean(ap), abs=1e-6)
+    assert values["acc"] == pytest.approx(np.mean(((logits >= 0) == y)[present]))
+    assert values["loss"] == pytest.approx(cross_entropy(logits[present], y[present]), rel=1e-6)
     nothing = objective.measure(torch.from_numpy(logits), torch.full((80, 4), NAN))
     assert nothing.pop("loss") == 0 and all(math.isnan(value) for value in nothing.values())
 
@@ -221,13 +221,13 @@ def test_the_mae_of_several_targets_is_the_mean_of_theirs() -> None:
     random = np.random.default_rng(0)
     y, z = (random.standard_normal((2, 50, 3)) * [1, 10, 100]).astype(np.float32)
     y[random.random((50, 3)) < 0.3] = NAN
-    found = Regression(("mu", "a/b", "a b")).measure(torch.from_numpy(z), torch.from_numpy(y))
+    values = Regression(("mu", "a/b", "a b")).measure(torch.from_numpy(z), torch.from_numpy(y))
     present = ~np.isnan(y)
     each = [np.mean([abs(z[g, t] - y[g, t]) for g in range(50) if present[g, t]]) for t in range(3)]
-    assert list(found) == ["loss", "mae", "mae_mu", "mae_a_b_1", "mae_a_b_2"]
-    assert [found["mae_mu"], found["mae_a_b_1"], found["mae_a_b_2"]] == pytest.approx(each, rel=1e-6)
-    assert found["mae"] == pytest.approx(np.mean(each), rel=1e-6)
-    assert found["loss"] == pytest.approx(np.mean((z - y)[present] ** 2), rel=1e-5)
+    assert list(values) == ["loss", "mae", "mae_mu", "mae_a_b_1", "mae_a_b_2"]
+    assert [values["mae_mu"], values["mae_a_b_1"], values["mae_a_b_2"]] == pytest.approx(each, rel=1e-6)
+    assert values["mae"] == pytest.approx(np.mean(each), rel=1e-6)
+    assert values["loss"] == pytest.approx(np.mean((z - y)[present] ** 2), rel=1e-5)
 
 
 def example(objective: Objective) -> tuple[Tensor, Tensor]:
@@ -276,8 +276,8 @@ class TestContract:
     def test_predictions_that_are_nan_give_nan(self, objective: Objective) -> None:
         predictions, y = example(objective)
         predictions[3] = NAN
-        found = objective.measure(predictions, y)
-        assert set(found) == set(objective.metrics) and all(math.isnan(value) for value in found.values())
+        values = objective.measure(predictions, y)
+        assert set(values) == set(objective.metrics) and all(math.isnan(value) for value in values.values())
 
     def test_targets_of_another_shape_are_refused(self, objective: Objective) -> None:
         predictions, y = example(objective)

@@ -334,8 +334,8 @@ def test_training_on_standardised_targets_is_training_on_targets_standardised_by
     names = ("a", "b")[:targets]
     task, data = task_for(with_targets(small, y), Regression(names, std=std), Standardise(mean, std))
     by_hand, its_data = task_for(with_targets(small, (y - mean.numpy()) / std.numpy()), Regression(names))
-    found, expected = (fit(*pair, epochs=3)[1].seen for pair in ((task, data), (by_hand, its_data)))
-    assert found == pytest.approx(expected, rel=1e-3)
+    losses, expected = (fit(*pair, epochs=3)[1].seen for pair in ((task, data), (by_hand, its_data)))
+    assert losses == pytest.approx(expected, rel=1e-3)
     in_units = mean + std * by_hand.outputs["holdout"]
     torch.testing.assert_close(task.outputs["holdout"].double(), in_units.double(), rtol=1e-3, atol=1e-3)
     errors = (in_units - torch.from_numpy(y[data.split.holdout])).abs().mean(dim=0)

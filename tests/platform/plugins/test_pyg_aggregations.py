@@ -103,8 +103,8 @@ def test_what_needs_a_module_or_a_tensor_trains_as_an_object(store: GraphStore, 
         (pyg.AttentionalAggregation(nn.Linear(D, 1)), D),
         (pyg.DegreeScalerAggregation(["mean", "max"], scalers, degrees), 4 * D),
     ):
-        found, error = trained(store, tmp_path, readout)
-        assert found == m and error < 1e-6
+        width, error = trained(store, tmp_path, readout)
+        assert width == m and error < 1e-6
 
 
 def test_every_aggregation_of_pyg_is_here() -> None:

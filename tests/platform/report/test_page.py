@@ -27,30 +27,30 @@ VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark"
 # One visit per view checks everything; the findings come back as one document.
 LOOK = r"""
 (async () => {
-  const found = {overflow: [], outside: [], contrast: [], empty: [], broken: [], colours: {}, alts: []};
+  const facts = {overflow: [], outside: [], contrast: [], empty: [], broken: [], colours: {}, alts: []};
   const root = document.documentElement;
-  if (root.scrollWidth > innerWidth) found.overflow.push(`page ${root.scrollWidth} > ${innerWidth}`);
+  if (root.scrollWidth > innerWidth) facts.overflow.push(`page ${root.scrollWidth} > ${innerWidth}`);
   for (const node of document.querySelectorAll("body *")) {
     const box = node.getBoundingClientRect();
     if (box.width && box.right > innerWidth + 1 && !node.closest(".scroll, #tip"))
-      found.overflow.push(`${node.tagName} ${node.textContent.slice(0, 40)}`);
+      facts.overflow.push(`${node.tagName} ${node.textContent.slice(0, 40)}`);
   }
   for (const details of document.querySelectorAll("details")) details.open = true;
   for (const svg of document.querySelectorAll(".panel svg")) {
     const frame = svg.getBoundingClientRect();
-    if (!svg.querySelector("[data-method] path, [data-method] polyline")) found.empty.push(svg.closest("figure").id);
-    if (/NaN|Infinity|undefined/.test(svg.innerHTML)) found.broken.push(svg.closest("figure").id);
+    if (!svg.querySelector("[data-method] path, [data-method] polyline")) facts.empty.push(svg.closest("figure").id);
+    if (/NaN|Infinity|undefined/.test(svg.innerHTML)) facts.broken.push(svg.closest("figure").id);
     for (const text of svg.querySelectorAll("text")) {
       const box = text.getBoundingClientRect();
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
-        found.outside.push(`${svg.closest("figure").id}: ${text.textContent}`);
+        facts.outside.push(`${svg.closest("figure").id}: ${text.textContent}`);
     }
     for (const mark of svg.querySelectorAll("[data-method] path, [data-method] polyline")) {
       const seen = [mark.getAttribute("fill"), mark.getAttribute("stroke")].filter((c) => c && c !== "none");
-      (found.colours[mark.parentNode.dataset.method] ||= []).push(...seen);
+      (facts.colours[mark.parentNode.dataset.method] ||= []).push(...seen);
     }
   }
-  for (const [method, seen] of Object.entries(found.colours)) found.colours[method] = [...new Set(seen)];
+  for (const [method, seen] of Object.entries(facts.colours)) facts.colours[method] = [...new Set(seen)];
   const rgb = (text) => text.match(/[\d.]+/g).map(Number);
   const light = (colour) => {
     const [r, g, b] = colour.map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
@@ -70,16 +70,16 @@ LOOK = r"""
     const style = getComputedStyle(node);
     const [a, b] = [light(rgb(node.closest("svg") ? style.fill : style.color).slice(0, 3)), light(behind(node))];
     texts += 1;
-    if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) found.contrast.push(walker.currentNode.data.trim());
+    if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) facts.contrast.push(walker.currentNode.data.trim());
   }
-  found.texts = texts;
-  found.background = getComputedStyle(document.body).backgroundColor;
-  found.alts = [...document.querySelectorAll("figure .panels")].map((node) => node.getAttribute("aria-label"));
-  found.panels = document.querySelectorAll(".panel svg").length;
+  facts.texts = texts;
+  facts.background = getComputedStyle(document.body).backgroundColor;
+  facts.alts = [...document.querySelectorAll("figure .panels")].map((node) => node.getAttribute("aria-label"));
+  facts.panels = document.querySelectorAll(".panel svg").length;
   const button = [...document.querySelectorAll("#legend button")].find((node) => node.textContent === "sum");
   const drawn = () => document.querySelectorAll('[data-method="sum"]').length;
-  found.toggled = [drawn()];
-  for (let i = 0; i < 2; i++) { button.click(); found.toggled.push(drawn()); }
+  facts.toggled = [drawn()];
+  for (let i = 0; i < 2; i++) { button.click(); facts.toggled.push(drawn()); }
   const mark = document.querySelector('.panel [data-method="kernels"] path');
   mark.scrollIntoView({block: "center", behavior: "instant"});
   const at = mark.getBoundingClientRect();
@@ -88,8 +88,8 @@ LOOK = r"""
   const tip = document.getElementById("tip");
   const box = tip.getBoundingClientRect();
   const inside = box.left >= 0 && box.right <= innerWidth && box.top >= 0;
-  found.tip = {text: tip.hidden ? "" : tip.textContent, inside};
-  return JSON.stringify(found);
+  facts.tip = {text: tip.hidden ? "" : tip.textContent, inside};
+  return JSON.stringify(facts);
 })()
 """
 
@@ -183,9 +183,9 @@ def looked(browser: str, page: Path) -> Callable[[int, str], tuple[dict[str, Any
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_plots_render_and_nothing_overflows(looked, width: int, scheme: str) -> None:
-    found, _, _ = looked(width, scheme)
-    assert found["panels"] > 40 and found["empty"] == [] and found["broken"] == []
-    assert found["overflow"] == [] and found["outside"] == []
+    facts, _, _ = looked(width, scheme)
+    assert facts["panels"] > 40 and facts["empty"] == [] and facts["broken"] == []
+    assert facts["overflow"] == [] and facts["outside"] == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
@@ -197,25 +197,25 @@ def test_the_page_requests_nothing_else_and_has_no_errors(looked, page: Path, wi
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
 def test_text_has_enough_contrast(looked, width: int, scheme: str) -> None:
-    found, _, _ = looked(width, scheme)
-    assert found["texts"] > 500 and found["contrast"] == []
-    assert found["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 29)"}[scheme]
+    facts, _, _ = looked(width, scheme)
+    assert facts["texts"] > 500 and facts["contrast"] == []
+    assert facts["background"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 29)"}[scheme]
 
 
 def test_figures_say_in_words_what_they_show(looked) -> None:
-    found, _, _ = looked(1280, "light")
-    assert len(found["alts"]) == len(set(found["alts"])) > 10 and all(len(alt) > 60 for alt in found["alts"])
+    facts, _, _ = looked(1280, "light")
+    assert len(facts["alts"]) == len(set(facts["alts"])) > 10 and all(len(alt) > 60 for alt in facts["alts"])
 
 
 def test_a_method_has_one_colour_everywhere(looked) -> None:
-    found, _, _ = looked(1280, "dark")
-    assert len(found["colours"]) == 7
-    assert found["colours"] == {method: [style.colour] for method, style in styles_of(found["colours"]).items()}
+    facts, _, _ = looked(1280, "dark")
+    assert len(facts["colours"]) == 7
+    assert facts["colours"] == {method: [style.colour] for method, style in styles_of(facts["colours"]).items()}
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_legend_and_tooltips_work(looked, width: int) -> None:
-    found, _, _ = looked(width, "light")
-    before, hidden, after = found["toggled"]
+    facts, _, _ = looked(width, "light")
+    before, hidden, after = facts["toggled"]
     assert before > 10 and hidden == 0 and after == before
-    assert found["tip"]["text"].startswith("kernels, ours, ") and found["tip"]["inside"]
+    assert facts["tip"]["text"].startswith("kernels, ours, ") and facts["tip"]["inside"]

@@ -54,6 +54,14 @@ def test_a_sweep_without_holdout_is_judged_by_its_validation(sweep: StoredSweep)
     assert "No certificate is stored" in report and "| validation |" in report
 
 
+def test_the_summary_names_the_methods_that_are_not_invariant(sweep: StoredSweep) -> None:
+    report = text(sweep)
+    assert "all but identity (error 0.5)" in report and "other graphs in its batch" not in report
+    batch_error = {"kernels": 0.25, "sum": 1e-15}
+    cells = sweep.cells.assign(**{"certificate/batch_error": sweep.cells["method"].map(batch_error)})
+    assert "depends on the other graphs in its batch: kernels (error 0.25)" in text(changed(sweep, cells))
+
+
 def test_readouts_that_are_not_in_the_paper(sweep: StoredSweep) -> None:
     cells = sweep.cells.replace({"method": {"sort": "alpha0", "augment": "fourier"}})
     by_name = sections(changed(sweep, cells))

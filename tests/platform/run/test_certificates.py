@@ -27,8 +27,17 @@ def test_exactly_the_invariant_readouts_have_no_error(method: str) -> None:
     certificate = measure_certificate(training(f"method={method}"))
     invariant = build(method, 3, 7).permutation_invariant
     assert (certificate["invariance_error"] < 1e-12) == invariant  # measured in double precision
+    assert certificate["batch_error"] < 1e-12
     assert 0 <= certificate["ratio_min"] <= certificate["ratio_median"] <= certificate["ratio_max"]
     assert certificate == measure_certificate(training(f"method={method}"))
+
+
+@pytest.mark.parametrize("method", ["pyg:GRUAggregation", "pyg:LSTMAggregation"])
+def test_padding_does_not_hide_that_a_readout_sees_the_order(method: str) -> None:
+    """A recurrent network reads the padding last and forgets the graph: in a batch it looks invariant."""
+    large = ("dataset=synthetic,graphs=60,max_nodes=200", f"method={method}")
+    certificate = measure_certificate(training(*large))
+    assert certificate["invariance_error"] > 1e-3 and certificate["batch_error"] > 1e-3
 
 
 def test_ratios_respect_the_theorem() -> None:
