@@ -21,13 +21,14 @@ class Readout(Aggregation):
     """φ: the rows of a graph, in any order, → R^m. A subclass states its facts and implements `pool`.
 
     The facts are about the map that φ induces on matrices of n rows modulo row permutations, with the metric d(X, Y) =
-    min_Π ‖X − ΠY‖_F: inequality (1.2).
+    min_Π ‖X − ΠY‖_F: inequality (1.2). The class states them for its default options; an object with other options may
+    state less.
     """
 
     permutation_invariant: ClassVar[bool]
-    injective: ClassVar[str]  # "yes", "almost everywhere", "no"
+    injective: str  # "yes", "almost everywhere", "no": also where no theorem says more
     lipschitz: ClassVar[bool]
-    bi_lipschitz: ClassVar[bool]
+    bi_lipschitz: bool
     formula: ClassVar[str]
     dimension: ClassVar[str]  # m in terms of n, d, N
     cost: ClassVar[str]

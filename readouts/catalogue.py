@@ -12,15 +12,22 @@ import torch
 from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
+from permlab.readouts.attention import GatedAttention, GraphMultisetTransformer, SetTransformer
+from permlab.readouts.averages import Max, Mean, Min, MultiAggregation, PowerMean, Softmax, Std, VariancePreserving
 from permlab.readouts.base import Readout, pooled
 from permlab.readouts.checks import check_size
 from permlab.readouts.construct import construct, dry_run, said
 from permlab.readouts.errors import ReadoutError
+from permlab.readouts.filters import Gamma, MaxFilters, RankOneFilters
+from permlab.readouts.janossy import Janossy
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
 from permlab.readouts.names import check_name
+from permlab.readouts.order_dependent import GRU, LSTM, MLP
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.set2set import Set2Set
-from permlab.readouts.sorting import Ordering, ReducedOrdering
+from permlab.readouts.sliced import FSW, PSWE, FSPool
+from permlab.readouts.sorting import Ordering, ReducedOrdering, TrainedOrdering
+from permlab.readouts.summing import AdaptiveReLU, DeepSets, DeepSetsReLU, SecondMoments
 
 CATALOGUE: dict[str, type[Readout]] = {
     "ordering": Ordering,
@@ -39,6 +46,32 @@ CATALOGUE: dict[str, type[Readout]] = {
     "power_sums": PowerSums,
     "polynomial": PolynomialKernels,
     "fourier": FourierKernels,
+    "trained_ordering": TrainedOrdering,
+    "gamma": Gamma,
+    "rank_one_filters": RankOneFilters,
+    "max_filters": MaxFilters,
+    "fspool": FSPool,
+    "pswe": PSWE,
+    "fsw": FSW,
+    "deepsets": DeepSets,
+    "deepsets_relu": DeepSetsReLU,
+    "adaptive_relu": AdaptiveReLU,
+    "moments": SecondMoments,
+    "mean": Mean,
+    "max": Max,
+    "min": Min,
+    "std": Std,
+    "softmax": Softmax,
+    "power_mean": PowerMean,
+    "variance_preserving": VariancePreserving,
+    "multi": MultiAggregation,
+    "attention": GatedAttention,
+    "set_transformer": SetTransformer,
+    "multiset_transformer": GraphMultisetTransformer,
+    "janossy": Janossy,
+    "gru": GRU,
+    "lstm": LSTM,
+    "mlp": MLP,
 }
 ReadoutLike: TypeAlias = str | type[Aggregation] | Aggregation
 

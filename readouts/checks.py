@@ -12,6 +12,8 @@ from torch import Tensor
 
 from permlab.readouts.errors import ReadoutError
 
+MOST_OUTPUTS = 10_000  # columns that a map sorts or sums for every node
+
 
 def check_shape(x: Tensor, in_channels: int) -> None:
     """x is [n, in_channels], floating."""
@@ -97,6 +99,18 @@ def check_positive(name: str, value: object) -> None:
     """A scale given to a constructor is a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         raise ReadoutError(f"{name} is {value!r}; it must be positive and finite")
+
+
+def enough_outputs(name: str, enough: int, out_channels: int | None) -> int:
+    """m: what was asked for, or as many numbers as a theorem wants for `name` to be injective."""
+    if out_channels is None and enough > MOST_OUTPUTS:
+        raise ReadoutError(
+            f"{name} would give m = {enough:,} outputs, which make it injective; the limit is {MOST_OUTPUTS:,}: "
+            "choose a smaller out_channels, which does not promise that, a smaller d or smaller graphs"
+        )
+    m = enough if out_channels is None else out_channels
+    check_size("out_channels", m, most=MOST_OUTPUTS)
+    return m
 
 
 def as_matrix(name: str, value: Any) -> Tensor:

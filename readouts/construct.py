@@ -76,6 +76,14 @@ def dry_run(module: nn.Module) -> Iterator[nn.Module]:
             module.train(training)
 
 
+@contextmanager
+def weights_of(seed: int) -> Iterator[None]:
+    """Weights that are drawn inside depend on the seed alone; the random state is put back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def said(error: BaseException) -> str:
     """`ValueError: the first line of it`."""
     lines = str(error).strip().splitlines()

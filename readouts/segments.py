@@ -14,6 +14,12 @@ def segment_ids(ptr: Tensor, n: int) -> Tensor:
     return torch.repeat_interleave(graphs, ptr.diff(), output_size=n)
 
 
+def places(ptr: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The graph of every row, and its place in that graph, from 0: both [n]."""
+    graph = segment_ids(ptr, n)
+    return graph, torch.arange(n, device=ptr.device) - ptr.index_select(0, graph)
+
+
 def segment_sum(x: Tensor, ptr: Tensor) -> Tensor:
     """Σ_i x_i over the rows of every graph: x [n, k] → [B, k]; an empty graph sums to 0."""
     return x.new_zeros(ptr.numel() - 1, x.size(1)).index_add(0, segment_ids(ptr, x.size(0)), x)

@@ -10,7 +10,7 @@ from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import flat_padded
-from permlab.readouts.theory.keys import check_key, gaussian, parse_key
+from permlab.readouts.theory.keys import check_key, full_spark, gaussian, parse_key
 
 MAX_WEIGHTS = 2**27  # of B: 512 MB in float32
 
@@ -112,3 +112,27 @@ class ReducedOrdering(Readout):
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         rows = sort_rows(x @ self.key.to(x.dtype), ptr)
         return flat_padded(rows, ptr, self.max_nodes) @ self.weight.to(x.dtype).T
+
+
+class TrainedOrdering(Ordering):
+    """φ(X) = ↓(XA), zero-padded to N rows, with a trained key A [d, D]: [n, d] → R^{N·D}, D = `columns` = d + 1.
+
+    The key starts full spark (random unit columns); what is said of a key holds for any full spark one. With D = d + 1
+    it is [I | a] up to a change of basis, so injective almost everywhere; with D ≥ n(d−1) + 1 columns it is injective
+    and bi-Lipschitz on n rows.
+    """
+
+    formula = "↓(XA), A trained"
+    reference = "(3.1), Proposition 3.7"
+
+    def __init__(self, in_channels: int, max_nodes: int, columns: int | None = None, seed: int = 0) -> None:
+        check_size("in_channels", in_channels)
+        D = in_channels + 1 if columns is None else columns
+        check_size("columns", D, least=in_channels, most=10_000)
+        check_size("seed", seed, least=0)
+        super().__init__(in_channels, max_nodes, full_spark(in_channels, D, seed))
+        key = self.key.to(torch.get_default_dtype())
+        del self.key
+        self.key = torch.nn.Parameter(key)
+        if D == in_channels > 1:
+            self.injective = "no"

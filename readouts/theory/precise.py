@@ -4,39 +4,30 @@ X [n, d] is an array of mpf. Register a formula for your own readout with `@form
 about it is confirmed.
 """
 
-from functools import singledispatch
-from typing import Any
-
 import numpy as np
 from mpmath import mp, mpc, mpf
-from torch import Tensor
-from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.algebraic import Alpha0, Alpha1, Alpha2, Zeta0, Zeta1
+from permlab.readouts.filters import Gamma, MaxFilters, RankOneFilters, best_places
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels
 from permlab.readouts.polynomial import monomials
 from permlab.readouts.pooling import Identity, SortPooling, Sum
 from permlab.readouts.set2set import Set2Set
+from permlab.readouts.sliced import FSW, PSWE, FSPool
 from permlab.readouts.sorting import Ordering, ReducedOrdering
+from permlab.readouts.theory import precise_learned  # noqa: F401  # registers its formulas
+from permlab.readouts.theory.digits import (
+    cosines,
+    exponentials,
+    formula,
+    hyperbolic_tangents,
+    length,
+    logistic,
+    numbers,
+    sines,
+)
 
-exactly = np.vectorize(mpf, otypes=[object])  # an array of float64 → of mpf
-_exp, _tanh, _cos, _sin = (np.vectorize(f, otypes=[object]) for f in (mp.exp, mp.tanh, mp.cos, mp.sin))
-
-
-def numbers(tensor: Tensor) -> np.ndarray:
-    """The values of a tensor, exactly."""
-    return exactly(tensor.detach().double().cpu().numpy())
-
-
-def length(values: np.ndarray) -> Any:
-    """‖values‖, an mpf."""
-    return mp.sqrt(mp.fsum(value * value for value in values.flat))
-
-
-@singledispatch
-def formula(readout: Aggregation, X: np.ndarray) -> np.ndarray | None:
-    """φ(X) [m], or None if no formula is known."""
-    return None
+__all__ = ["formula", "length", "numbers"]
 
 
 @formula.register
@@ -66,16 +57,67 @@ def _(readout: ReducedOrdering, X: np.ndarray) -> np.ndarray:
 
 
 @formula.register
+def _(readout: Gamma, X: np.ndarray) -> np.ndarray:
+    return (numbers(readout.weight)[: len(X)] * _descending(X @ numbers(readout.key))).sum(axis=0)
+
+
+@formula.register
+def _(readout: RankOneFilters, X: np.ndarray) -> np.ndarray:
+    padded = _descending(
+        np.concatenate([X @ numbers(readout.key), _zeros(readout.max_nodes - len(X), len(readout.key.T))])
+    )
+    return (_descending(numbers(readout.weight)) * padded).sum(axis=0)
+
+
+@formula.register
+def _(readout: MaxFilters, X: np.ndarray) -> np.ndarray:
+    templates, rows = numbers(readout.templates), np.arange(len(X))
+    scores = np.stack([X @ Z.T for Z in templates], axis=1)  # [n, m, N]
+    best = best_places(scores.astype(float), [0, len(X)])
+    return np.array([scores[rows, k, best[:, k]].sum() for k in range(len(templates))], dtype=object)
+
+
+@formula.register
+def _(readout: FSPool, X: np.ndarray) -> np.ndarray:
+    weight, total, last = numbers(readout.weight), 0 * X[0], max(len(X) - 1, 1)
+    for i, row in enumerate(_descending(X)):
+        left = min(readout.pieces * i // last, readout.pieces - 1)
+        share = mpf(readout.pieces * i) / last - left
+        total = total + ((1 - share) * weight[left] + share * weight[left + 1]) * row
+    return total
+
+
+@formula.register
+def _(readout: PSWE, X: np.ndarray) -> np.ndarray:
+    slices = numbers(readout.slices)
+    ascending = _descending(X @ (slices / np.array([length(column) for column in slices.T])))[::-1]
+    quantiles, last = [], readout.ranks - 1
+    for q in range(readout.ranks):
+        left = min(q * (len(X) - 1) // last, max(len(X) - 2, 0))
+        share = mpf(q * (len(X) - 1)) / last - left
+        quantiles.append((1 - share) * ascending[left] + share * ascending[min(left + 1, len(X) - 1)])
+    return (np.array(quantiles) - numbers(readout.reference_values)).reshape(-1)
+
+
+@formula.register
+def _(readout: FSW, X: np.ndarray) -> np.ndarray:
+    n, xi = len(X), numbers(readout.frequencies)
+    waves = np.stack([sines(2 * mp.pi * xi * i / n) for i in range(n + 1)])
+    ascending = _descending(X @ numbers(readout.slices))[::-1]
+    return np.append([mpf(n)], (1 + xi) / (mp.pi * xi) * (np.diff(waves, axis=0) * ascending).sum(axis=0))
+
+
+@formula.register
 def _(readout: GaussianKernels, X: np.ndarray) -> np.ndarray:
     u = np.stack([row / (length(row) or 1) for row in X]) if readout.normalise else X
     squares = ((u[:, None] - numbers(readout.centres)) ** 2).sum(axis=2)
-    return _summed(_exp(-squares / mpf(readout.sigma) ** 2), readout.mean)
+    return _summed(exponentials(-squares / mpf(readout.sigma) ** 2), readout.mean)
 
 
 @formula.register
 def _(readout: FourierKernels, X: np.ndarray) -> np.ndarray:
     phase = 2 * mp.pi * (X @ numbers(readout.frequencies).T)
-    return _summed(np.concatenate([_cos(phase), _sin(phase)], axis=1), readout.mean)
+    return _summed(np.concatenate([cosines(phase), sines(phase)], axis=1), readout.mean)
 
 
 @formula.register
@@ -111,11 +153,15 @@ def _(readout: Set2Set, X: np.ndarray) -> np.ndarray:
     for _ in range(readout.steps):
         gates = into @ q_star + bias_into + again @ q + bias_again
         let_in, forget, new, out = np.split(gates, 4)
-        cell = _sigmoid(forget) * cell + _sigmoid(let_in) * _tanh(new)
-        q = _sigmoid(out) * _tanh(cell)
-        weights = _exp(X @ q)
+        cell = logistic(forget) * cell + logistic(let_in) * hyperbolic_tangents(new)
+        q = logistic(out) * hyperbolic_tangents(cell)
+        weights = exponentials(X @ q)
         q_star = np.concatenate([q, weights @ X / weights.sum()])
     return q_star
+
+
+def _zeros(rows: int, columns: int) -> np.ndarray:
+    return np.full((rows, columns), mpf(0))
 
 
 def _padded(rows: np.ndarray, max_nodes: int) -> np.ndarray:
@@ -128,10 +174,6 @@ def _descending(rows: np.ndarray) -> np.ndarray:
 
 def _summed(features: np.ndarray, mean: bool) -> np.ndarray:
     return features.sum(axis=0) / (len(features) if mean else 1)
-
-
-def _sigmoid(values: np.ndarray) -> np.ndarray:
-    return 1 / (1 + _exp(-values))
 
 
 def _coefficients(readout: Alpha0 | Alpha1 | Alpha2, X: np.ndarray) -> np.ndarray:

@@ -23,8 +23,8 @@ from permlab.readouts.segment_sort import sort_rows
 from permlab.readouts.segments import segment_sum
 from permlab.readouts.sorting import Ordering
 from permlab.readouts.theory.keys import full_spark
-
-Formula = Callable[[Any, np.ndarray], np.ndarray]
+from tests.readouts import formulas
+from tests.readouts.formulas import Formula, array
 
 
 @contextmanager
@@ -104,10 +104,6 @@ class SortedMoments(RowReadout):
 
     def rows(self, x: Tensor, ptr: Tensor) -> Tensor:
         return sort_rows(torch.cat([x, x.square()], dim=1), ptr)
-
-
-def array(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().double().numpy()
 
 
 def padded(readout: Any, rows: np.ndarray) -> np.ndarray:
@@ -249,7 +245,12 @@ FORMULAS: dict[str, Formula] = {
     "power_sums": power_sums,
     "polynomial": power_sums,
     "fourier": fourier,
+    "trained_ordering": ordering,
+    **formulas.FORMULAS,
 }
+NOT_INVARIANT = ("identity", "augment", "gru", "lstm", "mlp")
+NOT_ZERO_IF_EMPTY = ("set2set", "pswe", "power_mean", "mlp")  # a bias, a reference, the smallest power
+SORTING = ("ordering", "reduced", "sort", "trained_ordering", "gamma", "rank_one_filters", "fspool", "pswe", "fsw")
 
 
 def built_in(method: str, name: str = "", **options: Any) -> Case:
@@ -258,10 +259,10 @@ def built_in(method: str, name: str = "", **options: Any) -> Case:
         make=lambda d, N: build(method, d, N, **options),
         formula=FORMULAS[method],
         d=1 if method == "power_sums" else 2,
-        invariant=method not in ("identity", "augment"),
-        zero_if_empty=method != "set2set",  # its LSTM has a bias
-        sorts=method in ("ordering", "reduced", "sort"),
-        has_rows=method in ("ordering", "identity", "augment", "sort"),
+        invariant=method not in NOT_INVARIANT,
+        zero_if_empty=method not in NOT_ZERO_IF_EMPTY,
+        sorts=method in SORTING,
+        has_rows=method in ("ordering", "trained_ordering", "identity", "augment", "sort"),
     )
 
 
@@ -271,6 +272,12 @@ BUILT_IN = [
     built_in("kernels", "kernels-mean-raw", normalise=False, mean=True, sigma=2.0),
     built_in("reduced", "reduced-trained", trainable=True),
     built_in("set2set", "set2set-one-step", steps=1),
+    built_in("gamma", "gamma-trained-few", trainable=True, out_channels=3),
+    built_in("rank_one_filters", "rank-one-trained", trainable=True),
+    built_in("max_filters", "max-filters-trained", trainable=True, out_channels=4),
+    built_in("fsw", "fsw-trained", trainable=True, out_channels=6),
+    built_in("power_mean", "power-mean-trained", p=1.5, learn=True),
+    built_in("set_transformer", "set-transformer-two-heads", heads=2, seeds=3),
 ]
 OWN = [
     Case("own-mean", lambda d, N: MeanInstead(d), lambda r, X: total(r, X) / max(len(X), 1)),
