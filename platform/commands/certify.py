@@ -140,6 +140,7 @@ def _document(certificate: Certificate) -> dict[str, Any]:
         "collision": _pair(certificate.collision),
         "unconfirmed": _pair(certificate.unconfirmed),
         "jump": _pair(certificate.jump),
+        "growth": _pair(certificate.growth),
         "universality": _verdict(certificate.universality),
     }
 
@@ -184,6 +185,10 @@ def _stated(readout: Aggregation, contradictions: list[str]) -> str:
 
 def _continuity(certificate: Certificate) -> str:
     jump = certificate.jump
+    if jump is None and certificate.growth:
+        return (
+            f"no jump found; ratios grow with the matrices, to {certificate.growth.ratio:.3g} at 10⁴ times their size"
+        )
     if jump is None:
         return "no jump found"
     return f"not continuous: inputs {jump.distance:.1e} apart, outputs {jump.moved:.3g} apart"

@@ -7,7 +7,6 @@ which is stored, and `confirm` checks it in many digits or by shrinking it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from math import comb, sqrt
 
 import torch
 from torch import Tensor
@@ -16,13 +15,10 @@ from torch_geometric.nn.aggr import Aggregation
 from permlab.readouts.base import sizes_of, stated_facts
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.pooling import Sum
-from permlab.readouts.sorting import Ordering, ReducedOrdering
 from permlab.readouts.theory import confirm, pairs
-from permlab.readouts.theory.keys import lipschitz_bounds, universal_size
+from permlab.readouts.theory.bounds import sorting_key, theorem_bounds
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.readouts.theory.search import Measured, Pair, apply, explore, measure, meet, steps_of
-from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
 from permlab.readouts.theory.universality import Universality, check_universal, decidable
 
 COLLIDED, APART = (
@@ -56,6 +52,7 @@ class Certificate:
     collision: Pair | None  # confirmed
     unconfirmed: Pair | None  # a near collision, if none was confirmed: equal images in float64, not in many digits
     jump: Pair | None
+    growth: Pair | None  # large matrices with a ratio far beyond those of small ones: φ gets steeper without end
     universality: Universality | None
 
     def contradictions(self, readout: Aggregation) -> list[str]:
@@ -104,10 +101,12 @@ def certify(
 
     down, up = (explore(readout, sampled, steps, largest, seed, step_done) for largest in (False, True))
     universality = None
-    if type(readout) is Ordering and decidable(readout.key, n):
-        universality = check_universal(readout.key, n, budget, seconds)
+    key = sorting_key(readout, n)
+    if key is not None and decidable(key, n):
+        universality = check_universal(key, n, budget, seconds)
     lower, upper = theorem_bounds(readout, n)
     collision, unconfirmed = _collision(readout, (sampled, down, up), universality)
+    jump = confirm.jump(readout, sampled, upper) or confirm.jump(readout, up, upper)
     return Certificate(
         n=n,
         d=d,
@@ -119,27 +118,10 @@ def certify(
         upper=upper,
         collision=collision,
         unconfirmed=unconfirmed,
-        jump=confirm.jump(readout, sampled, upper) or confirm.jump(readout, up, upper),
+        jump=jump,
+        growth=None if jump else confirm.growth(readout, sampled),
         universality=universality,
     )
-
-
-def theorem_bounds(readout: Aggregation, n: int) -> tuple[float | None, float | None]:
-    """(a₀, b₀) of inequality (1.2) for matrices of n rows, if a theorem gives them; only for these exact classes."""
-    if type(readout) is Sum:
-        return None, sqrt(n)
-    if type(readout) is ReducedOrdering:
-        return None, _norm(readout.key) * _norm(readout.weight)
-    if type(readout) is Ordering:
-        d, D = readout.key.shape
-        if universal_size(d, n) <= D and comb(D, d) <= MAX_MINORS and is_full_spark(readout.key):
-            return lipschitz_bounds(readout.key)
-        return None, _norm(readout.key)
-    return None, None
-
-
-def _norm(matrix: Tensor) -> float:
-    return float(torch.linalg.matrix_norm(matrix.double(), 2))
 
 
 def _invariance_error(readout: Aggregation, X: Tensor, seed: int) -> float:

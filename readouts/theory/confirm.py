@@ -10,12 +10,14 @@ from torch_geometric.nn.aggr import Aggregation
 
 from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
 from permlab.readouts.theory.precise import formula, length, numbers
-from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, pseudo_inverse
+from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, measure, pseudo_inverse
 
 DIGITS = 60
 AGREES = 1e-6  # largest difference of a formula and its readout, relative to the size of the image
 JUMPS = 16  # how many pairs are shrunk
 HALVINGS = 20
+GROWS = 200  # how many pairs are scaled
+SCALE, STEEPER = 1e4, 1e3  # matrices so many times larger, and how many times as steep φ must be on them
 
 
 def precisely(readout: Aggregation, pair: Pair) -> Pair:
@@ -71,20 +73,44 @@ def jump(readout: Aggregation, measured: Measured, bound: float | None) -> Pair 
     return widest if precisely(readout, widest).moved > widest.moved / 2 else None
 
 
+def growth(readout: Aggregation, measured: Measured) -> Pair | None:
+    """The steepest pair found among matrices SCALE times as large, if it is STEEPER times as steep as the steepest one
+    of usual size: no Lipschitz constant is in sight. Evidence, not proof.
+    """
+    start = measured.where(measured.distance > 0.1)
+    start = start.where(torch.linspace(0, len(start) - 1, min(GROWS, len(start))).long())
+    usual, large = (_steepest(readout, scale * start.X, scale * start.Y) for scale in (1.0, SCALE))
+    return large if usual and large and large.ratio > STEEPER * usual.ratio else None
+
+
+def _steepest(readout: Aggregation, X: Tensor, Y: Tensor) -> Pair | None:
+    """The largest ratio along a bisection of X … ΠY that keeps the half where φ changes more."""
+    best: Pair | None = None
+    for _ in range(HALVINGS):
+        measured = measure(readout, X, Y)
+        steep = measured.where((measured.moved > AGREES) & (measured.distance > AGREES)).extremes(1, largest=True)
+        if len(steep) and (best is None or steep[0].ratio > best.ratio):
+            best = steep[0]
+        X, Y, _, _ = _halved(readout, X, Y, 1)
+    return best
+
+
 def _difference(readout: Aggregation, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     first, second = formula(readout, X), formula(readout, Y)
     assert first is not None and second is not None
     return first - second
 
 
-def _halved(readout: Aggregation, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _halved(
+    readout: Aggregation, X: Tensor, Y: Tensor, halvings: int = HALVINGS
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Bisects X … ΠY, keeping the half where φ changes more: the ends, and ‖φ(X) − φ(Y)‖ half-way and at the end."""
     history = []
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         between = (X + align(X, Y)) / 2
         images = [apply(readout, side) for side in (X, between, Y)]
         before, after = ((images[i] - images[i + 1]).norm(dim=1) for i in (0, 1))
         nearer = (before > after)[:, None, None]
         X, Y = torch.where(nearer, X, between), torch.where(nearer, between, Y)
         history.append(torch.maximum(before, after))
-    return X, Y, history[HALVINGS // 2 - 1], history[-1]
+    return X, Y, history[halvings // 2 - 1], history[-1]
