@@ -18,6 +18,7 @@ from permlab.readouts.names import NAMES, PAPER_METHODS
 
 ALONE = ("sort_columns", "ordering", "sort", "sum", "kernels", "set2set")
 WIDTHS = [1, 10, 50, 100]
+COUNTED, FEWER = ("gamma", "rank_one_filters", "max_filters", "fsw", "deepsets"), "out_channels=256"
 ENDLESS = 10**6  # epochs: the stopwatch ends the run
 
 
@@ -163,6 +164,20 @@ class SortBench(Timed):
         return _choose(method, ALONE)
 
 
+class MapsBench(Timed):
+    """All readouts, alone, on graphs as large as those of PROTEINS_full."""
+
+    method: Methods = Field(
+        [f"{name},{FEWER}" if name in COUNTED else name for name in NAMES],
+        description=f"readouts (default: all, those whose m grows with the graphs with {FEWER})",
+    )
+    d: Counts = Field([10, 50], description="widths of the node embeddings")
+
+    @property
+    def codes(self) -> list[str]:
+        return codes_among(self.method)
+
+
 class DataBench(Timed):
     """Data sets: building, opening, batches, memory."""
 
@@ -212,6 +227,7 @@ BENCHES: dict[str, type[BenchSettings]] = {
     "offtrack": OfftrackBench,
     "engine": EngineBench,
     "sort": SortBench,
+    "maps": MapsBench,
     "data": DataBench,
     "sweep": SweepBench,
     "level": LevelBench,

@@ -31,13 +31,13 @@ def start() -> None:
 def compare(method: str, d: int, sizes: list[int], repeats: int) -> dict[str, Any]:
     """{side: {"forward_ms", "backward_ms", "ms", "range"}}; None for a side that does not exist or is too large."""
     x, ptr = draw(sizes, d)
-    sides = {name: pool and _timer(name, pool, x, ptr) for name, pool in ways(method, d, sizes).items()}
+    sides = {name: pool and timer_of(name, pool, x, ptr) for name, pool in ways(method, d, sizes).items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, timer in sides.items():
             if timer:
                 times[name].append((timer(False), timer(True)))
-    return {name: _summary(pairs) if pairs else None for name, pairs in times.items()}
+    return {name: summary(pairs) if pairs else None for name, pairs in times.items()}
 
 
 def draw(sizes: list[int], d: int) -> tuple[Tensor, Tensor]:
@@ -54,14 +54,14 @@ def ways(method: str, d: int, sizes: list[int]) -> dict[str, Pool | None]:
     fits = len(sizes) * largest * width <= MOST_PADDED
     sorts = method in ("sort_columns", "ordering", "sort")
     return {
-        "ours": _ours(readout),
-        "plain": _ours(readout),
+        "ours": ours_of(readout),
+        "plain": ours_of(readout),
         "padded": padded(method, largest, readout) if fits else None,
         "pyg": aggregation(method, largest, readout) if fits or not sorts else None,
     }
 
 
-def _ours(readout: Readout | None) -> Pool:
+def ours_of(readout: Readout | None) -> Pool:
     """A readout, or the segmented sort itself."""
     if readout is None:
         return sort_rows
@@ -79,7 +79,7 @@ def plain_operators() -> AbstractContextManager[None]:
     return kernels.plain_operators()
 
 
-def _timer(name: str, pool: Pool, x: Tensor, ptr: Tensor) -> Callable[[bool], float]:
+def timer_of(name: str, pool: Pool, x: Tensor, ptr: Tensor) -> Callable[[bool], float]:
     """`timer(backward)`: seconds per call, forward alone or with backward, averaged over enough calls to be stable."""
     segments = ptr if name in ("ours", "plain") else segment_ids(ptr, len(x))
     kernels: Callable[[], AbstractContextManager[None]] = plain_operators if name == "plain" else nullcontext
@@ -100,7 +100,7 @@ def _timer(name: str, pool: Pool, x: Tensor, ptr: Tensor) -> Callable[[bool], fl
     return lambda backward: seconds(backward, count) / count
 
 
-def _summary(times: list[tuple[float, float]]) -> dict[str, Any]:
+def summary(times: list[tuple[float, float]]) -> dict[str, Any]:
     forward = statistics.median(1000 * seconds for seconds, _ in times)
     both = [1000 * seconds for _, seconds in times]
     total = statistics.median(both)

@@ -4,6 +4,7 @@
   permlab bench offtrack  the same with settings other than the paper's: dropout, tanh, other widths, threads, CPUs
   permlab bench engine    training without each part of the fast engine in turn: what the part gains
   permlab bench sort      readouts alone, forward and backward, against padded tensors and PyG's aggregations
+  permlab bench maps      every readout, forward and backward, against PyG's own way or a padded sort
   permlab bench data      build, open and read data sets: time and memory
   permlab bench sweep     what a cell costs on its way through plan, Ray, tracking and table
   permlab bench level     how often the report's tests raise false alarms, on simulated data sets with equal methods

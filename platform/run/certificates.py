@@ -1,5 +1,5 @@
-"""Measure a trained readout on the embeddings of the holdout: its invariance error, its batch error and its Lipschitz
-ratios.
+"""Measure a trained readout on the embeddings of the holdout: its invariance error, its batch error, its Lipschitz
+ratios and its smallest gap.
 
 `permlab certify` searches all matrices; this measures the embeddings of real graphs, at the end of a run.
 """
@@ -20,6 +20,7 @@ from permlab.readouts.theory.metric import quotient_distance
 from permlab.tasks.model import GraphModel
 
 GRAPHS, PAIRS = 64, 64  # how many of the holdout are measured
+NEIGHBOURS = 200  # graphs of the holdout among which the smallest gap is sought
 LARGEST = 100  # nodes of a paired graph: d(X, Y) takes O(n³)
 _DRAW, _PERMUTE = 41, 42  # entropy: one number per use of the seed
 
@@ -31,6 +32,7 @@ def measure_certificate(training: Training) -> dict[str, float]:
     batch_error                 largest ‖φ(Γ(G) | B) − φ(Γ(G))‖ / ‖φ(Γ(G))‖, G pooled in a batch B of GRAPHS graphs
     ratio_min, _median, _max    of ‖φ(X) − φ(Y)‖ / d(X, Y), X and Y the embeddings of two graphs of one size
     pairs                       how many pairs had d(X, Y) > 0
+    gap                         smallest ‖φ(X) − φ(Y)‖ of two graphs with X ≁ Y, over the median of all pairs
 
     φ(Γ(G)) is of a graph by itself: in a batch, padding could hide what φ does, as it does for a recurrent network. The
     trained model runs on the CPU, in double precision as in every evaluation.
@@ -50,12 +52,15 @@ def measure_certificate(training: Training) -> dict[str, float]:
             "batch_error": _largest_change(alone, _pooled_together(model, X)),
         }
         ratios = _ratios(model, store, pairs_of_one_size(holdout, np.diff(store.node_ptr)[holdout]))
+        gap = _gap(model, store, holdout[:NEIGHBOURS])
     if len(ratios):
         certificate |= {
             "ratio_min": float(ratios.min()),
             "ratio_median": float(np.median(ratios)),
             "ratio_max": float(ratios.max()),
         }
+    if gap is not None:
+        certificate["gap"] = gap
     return certificate | {"pairs": float(len(ratios))}
 
 
@@ -83,6 +88,19 @@ def _ratios(model: GraphModel, store: GraphStore, pairs: np.ndarray) -> np.ndarr
     moved = (image[::2] - image[1::2]).norm(dim=1).numpy()
     apart = distance > 1e-9 * size  # smaller distances are rounding errors
     return np.asarray(moved[apart] / distance[apart])
+
+
+def _gap(model: GraphModel, store: GraphStore, graphs: np.ndarray) -> float | None:
+    """The smallest distance of two images over the median one; graphs that Γ itself made equal do not count."""
+    matrices = _embeddings(model, store, graphs)
+    image = _pooled_alone(model, matrices)
+    first, second = torch.triu_indices(len(graphs), len(graphs), offset=1)
+    distance = torch.cdist(image, image, compute_mode="donot_use_mm_for_euclid_dist")[first, second]
+    for pair in distance.argsort().tolist():
+        X, Y = matrices[first[pair]], matrices[second[pair]]
+        if len(X) != len(Y) or quotient_distance(X, Y) > 1e-9 * float(X.norm()):
+            return float(distance[pair] / distance.median().clamp(min=1e-300))
+    return None
 
 
 def _embeddings(

@@ -48,5 +48,20 @@ def test_ratios_respect_the_theorem() -> None:
     assert 1.0 <= certificate["ratio_max"] <= 2.0 + 1e-5 and certificate["pairs"] > 10
 
 
+def test_the_gap_is_zero_where_two_graphs_have_one_image() -> None:
+    """A key of no columns but zeros sends every graph to one vector; one that is universal separates them."""
+    kept, lost = training("method=ordering"), training("method=ordering")
+    lost.task.model.readout.key.zero_()
+    lost.task.model.readout.appends_sum = False
+    assert measure_certificate(lost)["gap"] == 0 < 1e-6 < measure_certificate(kept)["gap"] < 1
+
+
+def test_graphs_that_the_backbone_made_equal_do_not_count() -> None:
+    prepared = training("method=sum")
+    for weight in prepared.task.model.backbone.parameters():
+        weight.data.zero_()  # all embeddings are 0: graphs differ by their sizes alone
+    assert measure_certificate(prepared)["gap"] == 0  # and a sum does not see the size
+
+
 def test_a_run_that_must_not_see_the_holdout_has_none() -> None:
     assert measure_certificate(training("data.validation=10")) == {}

@@ -6,6 +6,9 @@ from permlab.platform.errors import ConfigError
 from permlab.platform.settings.run import RunSettings, cell_key
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import describe, read_settings, recipes
+from permlab.readouts.catalogue import build
+from permlab.readouts.errors import ReadoutError
+from permlab.readouts.names import NAMES
 
 
 def read(*words: str) -> RunSettings:
@@ -27,10 +30,19 @@ def test_numbers_as_people_write_them(text: str) -> None:
 
 @pytest.mark.parametrize("recipe", recipes())
 def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
-    settings = read(recipe)
+    settings = read_settings(SweepSettings, [recipe])
     model, train = settings.model, settings.train
     assert (model.layers, model.hidden, model.head_layers, model.head_hidden, train.batch_size) == (3, 50, 3, 150, 128)
-    assert train.epochs == (300 if recipe.startswith("paper") else 10)
+    assert train.epochs == (300 if recipe.startswith("paper") else {"quick": 10, "league": 30}[recipe])
+
+
+def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
+    heads = [method.partition(",")[0] for method in read_settings(SweepSettings, ["league"]).method]
+    left_out = {name for name in NAMES if name not in heads}
+    assert len(set(heads)) + len(left_out) == len(NAMES)
+    for name in left_out:  # each is refused at one of the sizes, whatever its options
+        with pytest.raises(ReadoutError, match="limit is|at most|takes d = "):
+            build(name, d=10, max_nodes=620)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,10 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
         (["train.engine=fast", "train.gradient_clip=1"], "train.engine=fast .*train.gradient_clip=1"),
         (["d.x=3", "d=0"], "d=0"),
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
-        (["nowhere.yaml"], r"neither key=value, nor a YAML file, nor a recipe \(paper-proteins, paper-qm9, quick\)"),
+        (
+            ["nowhere.yaml"],
+            r"neither key=value, nor a YAML file, nor a recipe \(league, paper-proteins, paper-qm9, quick\)",
+        ),
         (["d=3", "d.x=3"], "'d' is a value, not a group"),
         (["d=true"], "d=True: true and false do not fit here"),
         (["train.learning_rate=true"], "true and false do not fit here"),
