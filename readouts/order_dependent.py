@@ -48,7 +48,10 @@ class LSTM(_Recurrent):
 
 
 class MLP(FromPyG):
-    """φ(X) = W₂ max(W₁ vec(X) + b₁, 0) + b₂, X zero-padded to N rows: [n, d] → R^d, 64 hidden units. Trainable."""
+    """φ(X) = W₂ max(W₁ vec(X) + b₁, 0) + b₂, X zero-padded to N rows: [n, d] → R^d, 64 hidden units. Trainable.
+
+    PyG's padding waits for the device.
+    """
 
     permutation_invariant = False
     injective = "no"
