@@ -47,7 +47,7 @@ class SetTransformer(_Transformer):
 
     formula = "SAB(PMAₖ(SAB(X)))"
     dimension = "k·d"
-    cost = "n²·d + n·d²"
+    cost = "n²·d + n·d², a call per size"
     reference = "arXiv 1810.00825; PyG SetTransformerAggregation"
 
     def __init__(self, in_channels: int, seeds: int = 1, heads: int = 1, seed: int = 0) -> None:
@@ -67,7 +67,7 @@ class GraphMultisetTransformer(_Transformer):
 
     formula = "PMA₁(SAB(PMAₖ(X)))"
     dimension = "d"
-    cost = "k·n·d + n·d²"
+    cost = "k·n·d + n·d², a call per size"
     reference = "arXiv 2102.11533; PyG GraphMultisetTransformer"
 
     def __init__(self, in_channels: int, seeds: int = 4, heads: int = 1, seed: int = 0) -> None:

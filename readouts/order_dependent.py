@@ -18,7 +18,7 @@ class _Recurrent(SizeBySize):
     lipschitz = False
     bi_lipschitz = False
     dimension = "d"
-    cost = "n·d²"
+    cost = "n·d², row by row, a call per size"
 
 
 class GRU(_Recurrent):

@@ -16,8 +16,8 @@ HOW = (
     "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data, each graph by itself; about 1e-15 is "
     "rounding in double precision. Batch error: how far φ of a graph moves when it is pooled together with 63 others. "
     "Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the distance up to a "
-    "permutation. Ratios of readouts with different scales cannot be compared; what counts is how far the smallest lies "
-    "below the largest. They are measured on real graphs and do not prove a bound. Smallest gap: the smallest "
+    "permutation. Ratios of readouts with different scales cannot be compared; what counts is how far the smallest "
+    "lies below the largest. They are measured on real graphs and do not prove a bound. Smallest gap: the smallest "
     "‖φ(X) − φ(Y)‖ over pairs of 200 different graphs, divided by the median one; 0: two graphs have one image."
 )
 
