@@ -98,7 +98,7 @@ class MaxFilters(Readout):
     formula = "max over Π of ⟨ΠX, Zₖ⟩"
     dimension = "2N·d"
     cost = "m·(n²·N + n·N·d)"
-    reference = "arXiv 2205.14039, 2308.11784"
+    reference = "arXiv 2205.14039, 2410.05446"
     max_nodes: int
     templates: Tensor
 

@@ -63,7 +63,7 @@ class PSWE(Readout):
     formula = "↑(Xθ) at M ranks, minus a reference"
     dimension = "M·L"
     cost = "L·(n·log n + n·d)"
-    reference = "arXiv 2103.03892"
+    reference = "Naderializadeh et al., NeurIPS 2021"
 
     def __init__(self, in_channels: int, slices: int | None = None, ranks: int = 10, seed: int = 0) -> None:
         check_size("in_channels", in_channels)

@@ -78,7 +78,7 @@ class SecondMoments(Readout):
     formula = "(1ᵀX, XᵀX)"
     dimension = "d + d(d+1)/2"
     cost = "n·d²"
-    reference = "arXiv 1907.06671 (second-order pooling)"
+    reference = "arXiv 2007.10467"
 
     def __init__(self, in_channels: int) -> None:
         check_size("in_channels", in_channels, most=1000)
