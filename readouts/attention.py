@@ -14,13 +14,13 @@ from permlab.readouts.from_pyg import FromPyG, SizeBySize
 
 
 class GatedAttention(FromPyG):
-    """φ(X) = Σ_i p_i·(Vx_i + c), p = softmax(Xw + b): [n, d] → R^d. Trainable: V, c, w, b."""
+    """φ(X) = Σ_i p_i·(Vx_i + c), p = softmax(Xw): [n, d] → R^d. Trainable: V, c, w."""
 
     permutation_invariant = True
     injective = "no"
     lipschitz = False
     bi_lipschitz = False
-    formula = "Σᵢ softmax(Xw + b)ᵢ (Vxᵢ + c)"
+    formula = "Σᵢ softmax(Xw)ᵢ (Vxᵢ + c)"
     dimension = "d"
     cost = "n·d²"
     reference = "arXiv 1904.12787; PyG AttentionalAggregation"
@@ -29,7 +29,7 @@ class GatedAttention(FromPyG):
         check_size("in_channels", in_channels)
         check_size("seed", seed, least=0)
         with weights_of(seed):
-            gate, values = nn.Linear(in_channels, 1), nn.Linear(in_channels, in_channels)
+            gate, values = nn.Linear(in_channels, 1, bias=False), nn.Linear(in_channels, in_channels)
         super().__init__(in_channels, in_channels, aggr.AttentionalAggregation(gate, values))
 
 

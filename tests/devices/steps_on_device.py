@@ -116,9 +116,14 @@ def assert_same_steps(
     torch.testing.assert_close([tensor.cpu() for tensor in results], expected, atol=1e-5, rtol=1e-5)
 
 
+def _optimiser_of(method: str) -> str:
+    """Adam scales up the rounding errors of a gradient that is 0, as that of a bias inside a softmax."""
+    return "sgd" if method.endswith("transformer") else "adam"
+
+
 STEPS = [  # every optimiser and objective with the paper's readouts, one of each with the others
     *product(PAPER_METHODS, OBJECTIVES, OPTIMIZERS),
-    *((method, "regression", "adam") for method in READOUTS if method not in PAPER_METHODS),
+    *((method, "regression", _optimiser_of(method)) for method in READOUTS if method not in PAPER_METHODS),
 ]
 
 
@@ -183,7 +188,7 @@ def test_a_device_without_double_precision(method: str, batches) -> None:
     d = WIDTHS.get(method, D)
     with no_double():
         task = task_of(build(method, d, MAX_NODES), d=d)
-        assert_same_steps(task, *batches("regression"), waiting=method in MAY_WAIT)
+        assert_same_steps(task, *batches("regression"), waiting=method in MAY_WAIT, optimizer=_optimiser_of(method))
         with pytest.raises(TypeError, match="float64"):
             torch.zeros(1, dtype=torch.float64, device="sim")
 
