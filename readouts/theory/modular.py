@@ -32,3 +32,24 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _reduced(a: np.ndarray) -> np.ndarray:
     folded = (a & P) + (a >> 61)
     return np.where(folded >= P, folded - P, folded)
+
+
+def rank(matrices: np.ndarray) -> np.ndarray:
+    """The ranks of matrices [count, rows, columns] over the field of P elements, [count]."""
+    left = matrices.copy()
+    count, rows, columns = left.shape
+    ranks, each = np.zeros(count, dtype=np.int64), np.arange(count)
+    for column in range(columns):
+        used = np.arange(rows) < ranks[:, None]
+        usable = (left[:, :, column] != 0) & ~used
+        place, found = usable.argmax(axis=1), usable.any(axis=1)
+        top = np.minimum(ranks, rows - 1)
+        pivot = left[each, place]
+        left[each[found], place[found]] = left[each[found], top[found]]
+        left[each[found], top[found]] = pivot[found]
+        below = (np.arange(rows) > top[:, None]) & found[:, None]
+        factor = left[:, :, column, None]
+        reduced = minus(times(left, pivot[:, column, None, None]), times(factor, pivot[:, None]))
+        left = np.where(below[:, :, None], reduced, left)
+        ranks += found
+    return ranks
