@@ -7,7 +7,7 @@ which is stored, and `confirm` checks it in many digits or by shrinking it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from math import comb, sqrt
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -19,10 +19,9 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.pooling import Sum
 from permlab.readouts.sorting import Ordering, ReducedOrdering
 from permlab.readouts.theory import confirm, pairs
-from permlab.readouts.theory.keys import lipschitz_bounds, universal_size
+from permlab.readouts.theory.lower_bound import shared_columns
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.readouts.theory.search import Measured, Pair, apply, explore, measure, meet, steps_of
-from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
 from permlab.readouts.theory.universality import Universality, check_universal, decidable
 
 COLLIDED, APART = (
@@ -131,10 +130,7 @@ def theorem_bounds(readout: Aggregation, n: int) -> tuple[float | None, float | 
     if type(readout) is ReducedOrdering:
         return None, _norm(readout.key) * _norm(readout.weight)
     if type(readout) is Ordering:
-        d, D = readout.key.shape
-        if universal_size(d, n) <= D and comb(D, d) <= MAX_MINORS and is_full_spark(readout.key):
-            return lipschitz_bounds(readout.key)
-        return None, _norm(readout.key)
+        return shared_columns(readout.key.double().numpy(), n) or None, _norm(readout.key)
     return None, None
 
 

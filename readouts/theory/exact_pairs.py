@@ -18,8 +18,8 @@ Match = list[tuple[int, int]]  # a row of X, and the row of Y that it meets in o
 
 def colliding_pair(key: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[Matrix, Matrix] | None:
     """From float X, Y [n, d] with β_A(X) ≈ β_A(Y): a pair that collides exactly under their permutations, if any."""
-    matches = [list(zip(u.argsort().tolist(), v.argsort().tolist(), strict=True)) for u, v in zip((X @ key).T, (Y @ key).T)]
-    return pair_under(rational(key), matches)
+    orders = zip((X @ key).argsort(axis=0).T.tolist(), (Y @ key).argsort(axis=0).T.tolist(), strict=True)
+    return pair_under(rational(key), [list(zip(x, y, strict=True)) for x, y in orders])
 
 
 def pair_under(A: Matrix, matches: list[Match]) -> tuple[Matrix, Matrix] | None:
@@ -65,6 +65,19 @@ def echelon_form(matrix: Matrix) -> tuple[Matrix, list[int]]:
                 rows[i] = [entry - row[column] * pivot for entry, pivot in zip(row, rows[done], strict=True)]
         pivots.append(column)
     return rows[: len(pivots)], pivots
+
+
+def determinant(matrix: Matrix) -> Fraction:
+    """By elimination. 1 for a matrix without rows."""
+    rows, value = [list(row) for row in matrix], Fraction(1)
+    while rows:
+        place = next((i for i, row in enumerate(rows) if row[0]), None)
+        if place is None:
+            return Fraction(0)
+        pivot = rows.pop(place)
+        value *= pivot[0] * (-1) ** place
+        rows = [[b - row[0] / pivot[0] * a for a, b in zip(pivot[1:], row[1:], strict=True)] for row in rows]
+    return value
 
 
 def null_space(equations: list[Equation], unknowns: int) -> Matrix:

@@ -1,31 +1,33 @@
 """Is an integer key A universal for n rows? Decided without rounding, for one number of rows after the other.
 
 β_A(X) = β_A(Y) means Y a_j = Π_j X a_j for permutations Π_j, j ≤ D: one choice of them is a linear system with integer
-coefficients, and its solutions (X, Y) form a subspace E. If row i of X equals row k of Y on all of E, both can be removed:
-the rest collides for n − 1 rows, or not at all. So A is universal for n rows if and only if it is for n − 1 and every
-choice of permutations forces some x_i = y_k. (A subspace outside each of finitely many others is outside their union.)
+coefficients, and its solutions (X, Y) form a subspace E. If row i of X equals row k of Y on all of E, both can be
+removed: the rest collides for n − 1 rows, or not at all. So A is universal for n rows if and only if it is for n − 1
+and every choice of permutations forces some x_i = y_k. (A subspace outside each of finitely many others is outside
+their union.)
 
-Permutations are chosen column by column, in a column row by row, and E shrinks; a subspace that forces some x_i = y_k is
-closed. Where ⟨x_i, a⟩ = ⟨y_k, a⟩ holds on E already, i ↦ k costs nothing: a permutation with i ↦ l, i' ↦ k can be
-exchanged for i ↦ k, i' ↦ l on its whole subspace, so no other choice is tried. Simultaneous conjugation of all Π_j renames
-rows, so the first columns are taken once per orbit.
+Permutations are chosen column by column, in a column row by row, and E shrinks; a subspace that forces some x_i = y_k
+is closed. Where ⟨x_i, a⟩ = ⟨y_k, a⟩ holds on E already, i ↦ k costs nothing: a permutation with i ↦ l, i' ↦ k can be
+exchanged for i ↦ k, i' ↦ l on its whole subspace, so no other choice is tried. Simultaneous conjugation of all Π_j
+renames rows, so the first columns are taken once per orbit.
 
-Ranks are computed modulo the prime P = 2⁶¹ − 1, which loses nothing: with A = [I | Ã], x_n = 0 and y_k = Π_k x_k put in,
-every question is about ranks of matrices whose rows have at most two blocks ±a_j or two entries ±1, of (n−1)d columns. By
-Hadamard's inequality their minors are below (√2 · max ‖a_j‖)^((n−1)d). Below P, a minor is 0 modulo P only if it is 0.
+Ranks are computed modulo the prime P = 2⁶¹ − 1, which loses nothing: with A = [I | Ã], x_n = 0 and y_k = Π_k x_k put
+in, every question is about ranks of matrices whose rows have at most two blocks ±a_j or two entries ±1, of (n−1)d
+columns. By Hadamard's inequality their minors are below (√2 · max ‖a_j‖)^((n−1)d). Below P, a minor is 0 modulo P only
+if it is 0.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import permutations
+from itertools import islice, permutations
 from math import gcd, lcm, log2
 from time import monotonic
 
 import numpy as np
 
 from permlab.readouts.theory.exact_pairs import Matrix, echelon_form, pair_under, rational
-from permlab.readouts.theory.modular import P, minus, product, residues, times
+from permlab.readouts.theory.modular import minus, product, residues, times
 
 BATCH = 4096  # subspaces that are handled at once
 MAX_ROWS = 7  # (n!)² conjugates are compared
@@ -57,8 +59,8 @@ class _Batch:
 
 def standard_form(key: np.ndarray) -> tuple[np.ndarray, list[int]] | None:
     """[I | Ã] in integers and the columns of A that it stands for: A up to a matrix from the left, the order and the
-    length of its columns, which do not change whether A is universal (Proposition 3.5). None if A has rank below d or is
-    not of (small) integers.
+    length of its columns, which do not change whether A is universal (Proposition 3.5). None if A has rank below d or
+    is not of (small) integers.
     """
     d, D = key.shape
     if not (np.isfinite(key).all() and (key == np.rint(key)).all() and np.abs(key).max() < 2**31):
@@ -97,14 +99,18 @@ def decide(
     budget: float = float("inf"),
     seconds: float = float("inf"),
     progress: Callable[[int], None] | None = None,
+    part: tuple[int, int] = (0, 1),
 ) -> Exact:
-    """Decide for 2, 3, …, n rows; a pair that collides for fewer rows is given zero rows."""
+    """Decide for 2, 3, …, n rows; a pair that collides for fewer rows is given zero rows. With part (k, K) only every
+    K-th root of n rows is searched, and fewer rows by part 0 alone: A is universal if all K parts say so.
+    """
     standard = standard_form(key)
     assert standard is not None
     (form, order), visited, deadline = standard, 0, monotonic() + seconds
-    for rows in range(2, n + 1):
-        for piece in roots(rows, len(form)):
-            found = search(form, rows, [piece], budget - visited, deadline, progress)
+    for rows in range(2 if part[0] == 0 else n, n + 1):
+        first, step = part if rows == n else (0, 1)
+        for root in islice(roots(rows, len(form)), first, None, step):
+            found = search(form, rows, root, budget - visited, deadline, progress)
             visited += found.visited
             if found.match is not None:
                 return Exact(False, visited, pair_of(key[:, order], found.match, n))
@@ -115,7 +121,7 @@ def decide(
 
 @dataclass(frozen=True)
 class Found:
-    """The search of some roots: complete, or ended early, or the permutations [D, n] of a collision."""
+    """The search below a root: complete, or ended early, or the permutations [D, n] of a collision."""
 
     visited: int
     complete: bool
@@ -125,12 +131,12 @@ class Found:
 def search(
     form: np.ndarray,
     n: int,
-    start: list[np.ndarray],
+    root: np.ndarray,
     budget: float = float("inf"),
     deadline: float = float("inf"),
     progress: Callable[[int], None] | None = None,
 ) -> Found:
-    """Search everything below the given roots (d permutations each) of a key [I | Ã], for n rows."""
+    """Search everything below a root, d permutations, of a key [I | Ã] for n rows."""
     d, D = form.shape
     key, visited = residues(form), 0
     waiting: dict[tuple[int, int], list[_Batch]] = {}  # by columns used and −dimension: the largest key is the deepest
@@ -139,8 +145,7 @@ def search(
         if len(batch):
             waiting.setdefault((columns, -batch.basis.shape[1]), []).append(batch)
 
-    for root in start:
-        push(d, _opened(_root(root, n, D), key, d))
+    push(d, _opened(_root(root, n, D), key, d))
     while waiting:
         if visited >= budget or monotonic() > deadline:
             return Found(visited, complete=False)
