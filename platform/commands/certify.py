@@ -4,8 +4,9 @@
   permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
                                                         or its rows, as in 1,0,1;0,1,1
   permlab certify pyg:MedianAggregation --n 3 --d 2     … of anybody's aggregation: pyg:Class, file.py:Class, …
-  permlab certify --minimal --n 2..5 --d 2..3 --seeds 3 the fewest columns at which integer keys are universal, exactly
+  permlab certify --minimal --n 2..5 --d 2..3 --seeds 3 the fewest columns at which generic and integer keys suffice
   permlab certify --distortion --n 2..6 --d 2           b₀/a₀ of several kinds of keys; with --picture FILE a plot
+  permlab certify --gamma --n 2..3 --d 2                is γ_{A,B} injective with m = 2nd − d numbers? fewer: --m
   permlab certify --picture FILE                        the ratio over random pairs, one violin per method
 
 A search proves no bounds, but its findings are facts: a collision is confirmed with as many digits as needed, a key is
@@ -27,7 +28,7 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from permlab.platform.display.console import err, out, print_json, progress_bar
-from permlab.platform.display.key_tables import show_distortion, show_least
+from permlab.platform.display.key_tables import gamma_document, show_distortion, show_gamma, show_least
 from permlab.platform.run.certify import certify_method
 from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.sweep.proofs import Runner, in_this_process, kept
@@ -39,6 +40,7 @@ from permlab.readouts.theory.distortion import DRAWN, KINDS, Distortion, Questio
 from permlab.readouts.theory.keys import Universality
 from permlab.readouts.theory.least import Least, check_least, least_columns, run_piece
 from permlab.readouts.theory.search import Pair
+from permlab.readouts.theory.weighted import decide_or_search
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--minimal", action="store_true", help="find the smallest universal D of integer keys")
     parser.add_argument("--distortion", action="store_true", help="bound b₀/a₀ of several kinds of keys")
+    parser.add_argument("--gamma", action="store_true", help="decide, or search, whether γ_{A,B} is injective")
+    parser.add_argument("--m", type=int, help="numbers of γ_{A,B} (default 2nd − d)")
     parser.add_argument("--seeds", type=int, default=1, help="keys of each size: --seed, --seed + 1, … (default 1)")
     parser.add_argument("--columns", type=int, help="D of the keys of --distortion (default (d−1)⌊(n+1)²/4⌋ + 1)")
     parser.add_argument("--ray", action="store_true", help="run the parts of --minimal or --distortion as tasks of Ray")
@@ -85,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         return _minimal(args)
     if args.distortion:
         return _distortion(args)
+    if args.gamma:
+        return _gamma(args)
     if not args.words:
         err.print("permlab certify: which readout? See: permlab readouts")
         return 2
@@ -256,17 +262,18 @@ def _runner(args: argparse.Namespace) -> Iterator[Runner]:
 
 
 def _minimal(args: argparse.Namespace) -> int:
-    """For every n, d and seed the smallest D at which an integer key is universal."""
+    """For every n and d the smallest D at which a generic key is universal, and the integer key of every seed."""
     sizes = [(n, d) for d in _range("--d", args.d) for n in _range("--n", args.n)]
     for n, d in sizes:
         check_least(n, d)
     folder, search = Path(args.runs) / "least", partial(run_piece, seconds=args.seconds)
     rows: list[Least] = []
     with _runner(args) as runner, progress_bar("least D", "keys") as report:
+        keys = [(args.seed, True), *((args.seed + i, False) for i in range(args.seeds))]
         for n, d in sizes:
-            for seed in range(args.seed, args.seed + args.seeds):
-                report(len(rows), len(sizes) * args.seeds)
-                rows.append(least_columns(n, d, seed, lambda pieces: kept(folder, search, pieces, runner)))
+            for seed, generic in keys:
+                report(len(rows), len(sizes) * len(keys))
+                rows.append(least_columns(n, d, seed, generic, lambda pieces: kept(folder, search, pieces, runner)))
     if args.json:
         print_json([row.document for row in rows])
     else:
@@ -300,4 +307,22 @@ def _distortion(args: argparse.Namespace) -> int:
         )
     else:
         show_distortion(rows)
+    return 0
+
+
+def _gamma(args: argparse.Namespace) -> int:
+    """For every n and seed: does γ_{A,B} with random integer weights collide?"""
+    sizes, d = _range("--n", args.n), _one("--d", args.d)
+    check_size("--samples", args.samples, least=6, most=1_000_000)
+    rows = []
+    for n in sizes:
+        m = 2 * n * d - d if args.m is None else args.m
+        check_size("--m", m, least=d, most=100)
+        for seed in range(args.seed, args.seed + args.seeds):
+            with progress_bar(f"n = {n}", "pairs of orders") as report:
+                rows.append((n, d, m, seed, decide_or_search(n, d, m, seed, args.samples, report)))
+    if args.json:
+        print_json([gamma_document(*row) for row in rows])
+    else:
+        show_gamma(rows)
     return 0

@@ -31,9 +31,9 @@ def draw(path: str, rows: list[Distortion]) -> None:
         axes.fill_between(
             proved, [found[n] for n in proved], [certified[n] for n in proved], color=colour, alpha=0.13, lw=0
         )
-    ns = np.array(sizes, dtype=float)
-    axes.plot(ns, np.sqrt(ns), "k:", lw=1, label="√n")
-    axes.plot(ns, ns**2, "k--", lw=1, label="n²")
+    every = np.array(sizes, dtype=float)
+    axes.plot(every, np.sqrt(every), "k:", lw=1, label="√n")
+    axes.plot(every, every**2, "k--", lw=1, label="n²")
     axes.set(xscale="log", yscale="log", xlabel="n, rows", ylabel="distortion b₀/a₀")
     axes.set_xticks(sizes, list(map(str, sizes)), minor=False)
     axes.minorticks_off()
@@ -61,5 +61,5 @@ def medians(rows: list[Distortion], kind: str, side: str) -> dict[int, float]:
 
 def slope(by_size: dict[int, float]) -> float:
     """Of log b₀/a₀ against log n, by least squares; keys with b₀/a₀ = ∞ are left out."""
-    finite = [(n, value) for n, value in by_size.items() if isfinite(value)]
-    return float(np.polyfit(*np.log(np.array(finite, dtype=float)).T, 1)[0])
+    finite = {n: value for n, value in by_size.items() if isfinite(value)}
+    return float(np.polyfit(np.log(list(finite)), np.log(list(finite.values())), 1)[0])

@@ -27,7 +27,7 @@ from time import monotonic
 import numpy as np
 
 from permlab.readouts.theory.exact_pairs import Matrix, echelon_form, pair_under, rational
-from permlab.readouts.theory.modular import minus, product, residues, times
+from permlab.readouts.theory.modular import P, minus, product, residues, times
 
 BATCH = 4096  # subspaces that are handled at once
 MAX_ROWS = 7  # (n!)² conjugates are compared
@@ -106,17 +106,48 @@ def decide(
     """
     standard = standard_form(key)
     assert standard is not None
-    (form, order), visited, deadline = standard, 0, monotonic() + seconds
+    form, order = standard
+    found = _search_all(form, n, part, budget, monotonic() + seconds, progress)
+    if found.match is None:
+        return Exact(True if found.complete else None, found.visited)
+    return Exact(False, found.visited, pair_of(key[:, order], found.match, n))
+
+
+def decide_generic(
+    n: int, d: int, D: int, seed: int = 0, seconds: float = float("inf"), part: tuple[int, int] = (0, 1)
+) -> Exact:
+    """Decide for almost every real key: for [I | Ã] with Ã random modulo P.
+
+    The ranks of the key with unknowns as entries are those for almost every key; a random key modulo P has other ones
+    only if a minor, a polynomial of degree ≤ (n−1)d that is not 0, vanishes there: with probability (n−1)d/P (Schwartz
+    and Zippel). With fewer than n²·`visited` questions the verdict is wrong with probability n²·visited·(n−1)d / 2⁶¹ at
+    most.
+    """
+    rng = np.random.default_rng([seed, n, d])
+    columns = [rng.integers(0, P, d) for _ in range(D - d)]
+    form = np.column_stack([np.eye(d, dtype=np.int64), *columns])
+    found = _search_all(form, n, part, float("inf"), monotonic() + seconds, None)
+    return Exact(None if found.match is None and not found.complete else found.match is None, found.visited)
+
+
+def _search_all(
+    form: np.ndarray,
+    n: int,
+    part: tuple[int, int],
+    budget: float,
+    deadline: float,
+    progress: Callable[[int], None] | None,
+) -> "Found":
+    """The roots of n rows that belong to the part, before them, in part 0, those of fewer rows."""
+    visited = 0
     for rows in range(2 if part[0] == 0 else n, n + 1):
         first, step = part if rows == n else (0, 1)
         for root in islice(roots(rows, len(form)), first, None, step):
             found = search(form, rows, root, budget - visited, deadline, progress)
             visited += found.visited
-            if found.match is not None:
-                return Exact(False, visited, pair_of(key[:, order], found.match, n))
             if not found.complete:
-                return Exact(None, visited)
-    return Exact(True, visited)
+                return replace(found, visited=visited)
+    return Found(visited, complete=True)
 
 
 @dataclass(frozen=True)
@@ -241,7 +272,7 @@ def _matched_for_free(batch: _Batch, n: int, d: int, column: int) -> tuple[_Batc
         k = able[which].argmax(axis=1)
         now[which, i] = k
         free[which, k] = False
-    return replace(batch, match=match), (now >= 0).all(axis=1)
+    return replace(batch, match=match), np.asarray((now >= 0).all(axis=1))
 
 
 def _branched(batch: _Batch, n: int, d: int, column: int) -> _Batch:

@@ -1,7 +1,8 @@
 """The fewest columns with which an integer key is universal: keys, and their proofs in pieces that run anywhere.
 
-A generic key is one outside a set of measure zero. Keys [I | Ã] with random integers stand for it: their verdicts are
-exact, and several seeds show whether they agree. Full spark alone is not enough below n(d−1) + 1 columns.
+A generic key is one outside a set of measure zero. For generic keys the verdict comes from a random key modulo a large
+prime, and is wrong with a probability that is known and tiny (`decide_generic`). For keys [I | Ã] of random integers
+verdicts are exact. Small integers may be special: full spark alone is not enough below n(d−1) + 1 columns.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ import numpy as np
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.exact_pairs import determinant, rational
-from permlab.readouts.theory.exact_search import MAX_ROWS, decide, largest_entry
+from permlab.readouts.theory.exact_search import MAX_ROWS, decide, decide_generic, largest_entry
 from permlab.readouts.theory.keys import universal_size
 
 LARGEST_ENTRY, SMALLEST_ENTRY = 99, 2
@@ -63,31 +64,36 @@ def check_least(n: int, d: int) -> None:
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of the proof that the key of this seed is universal for n rows."""
+    """Part of the proof that a key is universal for n rows: the integer key of a seed, or the generic one."""
 
     n: int
     d: int
     D: int
     seed: int
+    generic: bool
     part: int  # of PIECES
 
     @property
     def name(self) -> str:
-        return f"n{self.n}-d{self.d}-seed{self.seed}-D{self.D}-{self.part:02d}"
+        return f"n{self.n}-d{self.d}-{'generic' if self.generic else 'seed'}{self.seed}-D{self.D}-{self.part:02d}"
 
     @property
-    def key(self) -> np.ndarray:
-        return integer_key(self.n, self.d, self.D, self.seed)
+    def key(self) -> np.ndarray | None:
+        return None if self.generic else integer_key(self.n, self.d, self.D, self.seed)
 
     @property
     def identity(self) -> dict[str, Any]:
-        return asdict(self) | {"key": self.key.astype(int).tolist()}
+        return asdict(self) | {"key": _integers(self.key)}
 
 
 def run_piece(piece: Piece, seconds: float = float("inf")) -> dict[str, Any]:
     """The verdict on one part, as JSON: universal true, false with a pair that collides, or null if time ran out."""
     started = monotonic()
-    found = decide(piece.key, piece.n, seconds=seconds, part=(piece.part, PIECES))
+    part = (piece.part, PIECES)
+    if (key := piece.key) is None:
+        found = decide_generic(piece.n, piece.d, piece.D, piece.seed, seconds, part)
+    else:
+        found = decide(key, piece.n, seconds=seconds, part=part)
     pair = found.pair and [[[str(entry) for entry in row] for row in matrix] for matrix in found.pair]
     verdict = {
         "universal": found.universal,
@@ -109,13 +115,17 @@ class Verdict:
     seconds: float
 
 
+def _integers(key: np.ndarray | None) -> list[list[int]] | None:
+    return None if key is None else key.astype(int).tolist()
+
+
 Run = Callable[[list[Piece]], Iterable[dict[str, Any]]]
 
 
-def verdict_of(n: int, d: int, D: int, seed: int, run: Run) -> Verdict:
+def verdict_of(n: int, d: int, D: int, seed: int, generic: bool, run: Run) -> Verdict:
     """From all pieces, in whatever order `run` returns them; it is not asked for more after a pair that collides."""
     visited, seconds, complete = 0, 0.0, True
-    for result in run([Piece(n, d, D, seed, part) for part in range(PIECES)]):
+    for result in run([Piece(n, d, D, seed, generic, part) for part in range(PIECES)]):
         visited, seconds = visited + result["visited"], seconds + result["seconds"]
         if result["universal"] is False:
             return Verdict(D, False, visited, result["pair"], seconds)
@@ -123,16 +133,16 @@ def verdict_of(n: int, d: int, D: int, seed: int, run: Run) -> Verdict:
     return Verdict(D, True if complete else None, visited, None, seconds)
 
 
-def least_columns(n: int, d: int, seed: int, run: Run) -> "Least":
+def least_columns(n: int, d: int, seed: int, generic: bool, run: Run) -> "Least":
     """The smallest D that is not refuted, and the largest that is (None for D < d)."""
     check_least(n, d)
     below = None
     for D in range(d, n * (d - 1) + 2):
-        verdict = verdict_of(n, d, D, seed, run)
+        verdict = verdict_of(n, d, D, seed, generic, run)
         if verdict.universal is not False:
             break
         below = verdict
-    return Least(n, d, seed, verdict, below)
+    return Least(n, d, seed, generic, verdict, below)
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,7 @@ class Least:
     n: int
     d: int
     seed: int
+    generic: bool
     least: Verdict
     below: Verdict | None
 

@@ -24,10 +24,14 @@ from scipy.optimize import linprog
 
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.exact_pairs import Matrix, determinant, null_space, rational
+from permlab.readouts.theory.least import is_full_spark_exactly
 from permlab.readouts.theory.modular import rank, residues
+from permlab.readouts.theory.pairs import draw
 
 MOST_PAIRS = 50_000_000  # pairs of orders that `decide` takes on
+MOST_DECIDED = 200_000  # pairs of orders that take about a minute
 BLOCK = 20_000
+LARGEST = 30  # entry of random weights
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,16 @@ class Injectivity:
     pairs: int  # pairs of orders that were examined
     degenerate: int  # of these, the number whose system has less than full rank
     pair: tuple[Matrix, Matrix] | None = None
+
+
+def integer_weights(n: int, d: int, m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Random integers A [d, m], full spark, and B [n, m]: they stand for generic ones."""
+    rng = np.random.default_rng([seed, n, d, m])
+    for _ in range(1000):
+        A, B = rng.integers(-LARGEST, LARGEST + 1, (d, m)), rng.integers(-LARGEST, LARGEST + 1, (n, m))
+        if is_full_spark_exactly(A):
+            return A, B
+    raise ReadoutError(f"no full spark key of {m} columns has entries of −{LARGEST} … {LARGEST} (d = {d})")
 
 
 def embedded(X: Matrix, A: Matrix, B: Matrix) -> list[Fraction]:
@@ -75,6 +89,19 @@ def search(A: np.ndarray, B: np.ndarray, X: np.ndarray, Y: np.ndarray, seconds: 
     """Examine the orders of given pairs [pairs, n, d]: never proves that γ is injective."""
     found = examine(A, B, orders_of(X @ A), orders_of(Y @ A), seconds)
     return found if found.pair else Injectivity(None, found.pairs, found.degenerate)
+
+
+def decide_or_search(
+    n: int, d: int, m: int, seed: int, samples: int, progress: Callable[[int, int | None], None] | None = None
+) -> Injectivity:
+    """Of random weights: first the orders of sampled pairs, then, if none collides and they are few, all orders."""
+    A, B = integer_weights(n, d, m, seed)
+    X, Y = draw(samples, n, d, seed)
+    found = search(A, B, X.numpy(), Y.numpy())
+    if found.pair or n > 3 or n + d > 6:  # more than MOST_DECIDED
+        return found
+    orders = all_orders(A, n)
+    return found if len(orders) ** 2 > 2 * MOST_DECIDED else decide(A, B, progress=progress)
 
 
 def examine(

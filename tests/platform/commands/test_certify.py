@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from permlab.readouts.theory import weighted
 from permlab.readouts.theory.exact_pairs import collides
 from permlab.readouts.theory.least import PIECES
 
@@ -82,21 +83,23 @@ def test_minimal_tabulates_the_least_columns(permlab, tmp_path: Path) -> None:
     code, out, _ = permlab(*words)
     assert code == 0 and max(map(len, out.splitlines())) <= 110
     rows = [line.split()[:6] for line in out.splitlines()[2:]]
-    assert [row for row in rows if row[2] == "0"] == [
-        ["2", "1", "0", "1", "1", "1"],
-        ["3", "1", "0", "1", "1", "1"],
-        ["4", "1", "0", "1", "1", "1"],
-        ["2", "2", "0", "3", "3", "3"],
-        ["3", "2", "0", "4", "4", "7"],
-        ["4", "2", "0", "4", "5", "25"],
+    assert [row for row in rows if row[2] == "generic"] == [
+        ["2", "1", "generic", "1", "1", "1"],
+        ["3", "1", "generic", "1", "1", "1"],
+        ["4", "1", "generic", "1", "1", "1"],
+        ["2", "2", "generic", "3", "3", "3"],
+        ["3", "2", "generic", "4", "4", "7"],
+        ["4", "2", "generic", "4", "5", "25"],
     ]
-    assert [row[3] for row in rows[::2]] == [row[3] for row in rows[1::2]]  # both seeds agree
+    assert [row[3] for row in rows[::3]] == [row[3] for row in rows[1::3]] == [row[3] for row in rows[2::3]]
 
 
 def test_minimal_json_holds_the_key_the_proof_and_the_counterexample(permlab, tmp_path: Path) -> None:
-    (row,) = json.loads(permlab("certify", "--minimal", "--n", "3", "--d", "2", "--runs", str(tmp_path), "--json")[1])
+    generic, row = json.loads(
+        permlab("certify", "--minimal", "--n", "3", "--d", "2", "--runs", str(tmp_path), "--json")[1]
+    )
     assert (row["D"], row["theorem"], row["full_spark"], row["decided"]) == (4, 7, 4, True)
-    assert row["visited"] > 0 and row["below"]["D"] == 3
+    assert row["visited"] == generic["visited"] > 0 and row["below"]["D"] == generic["below"]["D"] == 3
     X, Y = ([[Fraction(entry) for entry in line] for line in side] for side in row["below"]["pair"])
     key = [[Fraction(entry) for entry in line[:3]] for line in row["key"]]
     assert collides(key, X, Y)
@@ -134,6 +137,17 @@ def test_distortion_is_a_table_and_a_picture(permlab, tmp_path: Path) -> None:
         assert row["at_least"] <= row["at_most"] * (1 + 1e-9)
 
 
+def test_gamma_is_decided_or_refuted(permlab) -> None:
+    words = ("certify", "--gamma", "--d", "2", "--samples", "60", "--json")
+    (decided,) = json.loads(permlab(*words, "--n", "2")[1])
+    assert (decided["m"], decided["injective"], decided["pair"]) == (6, True, None)
+    (refuted,) = json.loads(permlab(*words, "--n", "3", "--m", "5", "--samples", "300")[1])
+    assert refuted["injective"] is False
+    X, Y = ([[Fraction(entry) for entry in row] for row in side] for side in refuted["pair"])
+    assert weighted.collides(refuted["A"], refuted["B"], X, Y)
+    assert "yes, decided" in permlab(*words[:-1], "--n", "2")[1]
+
+
 def test_the_picture_is_written(permlab, tmp_path: Path) -> None:
     file = tmp_path / "ratios.png"
     code, out, _ = permlab("certify", "--picture", str(file), "--samples", "120")
@@ -148,11 +162,11 @@ def test_the_picture_is_written(permlab, tmp_path: Path) -> None:
         (("orderin", "--n", "3", "--d", "2"), "unknown readout 'orderin': did you mean ordering?"),
         (("ordering", "--n", "x", "--d", "2"), "--n is 'x'; it must be a number"),
         (("ordering", "--n", "3", "--d", "1..2"), "--d is 1..2; a range needs --minimal"),
-        (("--distortion", "--n", "2..40", "--d", "2"), "the largest D is 421; it must be at most 100"),
+        (("--distortion", "--n", "2..40", "--d", "2"), "the largest D is 421; the limit is 100"),
         (("--minimal", "--n", "6", "--d", "9"), "d must be at most"),
         (("ordering", "--n", "2..4", "--d", "2"), "--n is 2..4; a range needs --minimal"),
         (("--minimal", "--n", "4..2", "--d", "2"), "a range must ascend"),
-        (("--minimal", "--n", "9", "--d", "2"), "n is 9; it must be at most 7"),
+        (("--minimal", "--n", "9", "--d", "2"), "n is 9; the limit is 7"),
         (("ordering", "--n", "3", "--d", "2", "--key", "1,0;0"), "the key '1,0;0' is not ones, identity"),
         (("ordering", "--n", "3", "--d", "2", "--key", "1,0,1"), "the key A has 1 rows, but d = 2"),
         (("ordering", "--n", "9", "--d", "2", "--key", "spark"), "has 362,881 columns; the limit is 10,000"),

@@ -8,8 +8,8 @@ from permlab.readouts.errors import ReadoutError
 from permlab.readouts.pooling import Sum
 from permlab.readouts.theory.certificate import Certificate, certify, theorem_bounds
 from permlab.readouts.theory.keys import full_spark
-from permlab.readouts.theory.spark import smallest_minor
 from permlab.readouts.theory.metric import quotient_distance
+from permlab.readouts.theory.spark import smallest_minor
 
 
 def certificate(method: str, n: int = 3, d: int = 2, **options) -> Certificate:

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from permlab.readouts.theory.exact_pairs import collides, rational
-from permlab.readouts.theory.exact_search import decide, exact_enough, largest_entry, roots, standard_form
+from permlab.readouts.theory.exact_search import (
+    decide,
+    decide_generic,
+    exact_enough,
+    largest_entry,
+    roots,
+    standard_form,
+)
 from permlab.readouts.theory.keys import full_spark
-from permlab.readouts.theory.least import integer_key
+from permlab.readouts.theory.least import integer_key, is_full_spark_exactly
 from permlab.readouts.theory.universality import check_universal, search_in_floats
 
 SIZES = [(2, 2, 3), (2, 3, 4), (2, 3, 5), (2, 4, 7), (3, 2, 3), (3, 2, 4), (4, 2, 3), (4, 2, 4), (3, 3, 5), (3, 3, 6)]
@@ -44,7 +51,7 @@ def test_full_spark_is_not_enough_below_the_bound(ratio: float) -> None:
     """n = 4, D = 4: the cross-ratio of the four directions decides; n(d−1) + 1 = 5 columns would be enough."""
     key = np.array([[2.0, 0, 2, 2], [0, 2, 2, 2 * ratio]])
     assert check_universal(key, 4).universal is False
-    assert check_universal(key + np.array([[0, 0, 0, 0], [0, 0, 0, 1]]), 4).universal is True  # another cross-ratio
+    assert check_universal(key + np.array([[0, 0, 0, 0], [0, 0, 0, 5]]), 4).universal is True  # another cross-ratio
     assert check_universal(np.column_stack([key, [1, 7]]), 4).universal is True
 
 
@@ -100,3 +107,14 @@ def test_which_keys_are_exact() -> None:
 def test_exact_verdicts_say_so() -> None:
     assert check_universal(integer_key(4, 2, 4), 4).rounded is False
     assert check_universal(full_spark(2, 4), 4).rounded is True
+
+
+@pytest.mark.parametrize(("n", "d", "D"), [(2, 3, 5), (3, 2, 4), (4, 2, 4), (5, 2, 5), (3, 3, 6)])
+def test_generic_keys_are_like_large_integers_and_not_like_small_ones(n: int, d: int, D: int) -> None:
+    """Proofs of the same size; but [I | Ã] with entries −2 … 2 is never universal for n = d = 3, D = 6."""
+    generic = decide_generic(n, d, D)
+    assert generic == decide(integer_key(n, d, D), n) and generic.universal is True
+    assert decide_generic(n, d, D - 1).universal is False
+    if (n, d) == (3, 3):
+        special = np.array([[1.0, 0, 0, 2, 2, -1], [0, 1, 0, 1, 2, 1], [0, 0, 1, 2, 1, 1]])
+        assert is_full_spark_exactly(special) and decide(special, 3).universal is False
