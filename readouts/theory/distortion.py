@@ -173,7 +173,7 @@ def _readout(key: np.ndarray, n: int) -> Ordering:
     return Ordering(len(key), n, key=torch.from_numpy(key)).double()
 
 
-def optimised(n: int, d: int, D: int, seed: int = 0, rounds: int = ROUNDS) -> Tensor:
+def optimised(n: int, d: int, D: int, seed: int = 0, rounds: int | None = None) -> Tensor:
     """A key of unit s₁ whose smallest ratio is large: gradient on A against a growing pool of the worst pairs for it.
 
     From the spread key; the best key of all rounds, each judged by its own search.
@@ -181,7 +181,7 @@ def optimised(n: int, d: int, D: int, seed: int = 0, rounds: int = ROUNDS) -> Te
     key = spread(d, D, seed)
     best, best_ratio = key, -inf
     pool: Measured | None = None
-    for turn in range(rounds):
+    for turn in range(ROUNDS if rounds is None else rounds):
         worst = _worst(rounded(key, n), n, seed + turn)
         ratio = float(worst.ratio.min()) / float(torch.linalg.matrix_norm(key, 2))
         if ratio > best_ratio:

@@ -43,7 +43,7 @@ def test_two_rows_are_bounded_by_what_is_known_of_phase_retrieval(d: int, D: int
 @pytest.mark.parametrize(("n", "d", "D"), [(2, 2, 2), (2, 2, 3), (2, 3, 4), (2, 3, 5), (3, 2, 3), (3, 2, 4), (3, 2, 5)])
 def test_the_bound_is_positive_if_and_only_if_the_key_is_universal(n: int, d: int, D: int) -> None:
     rng = np.random.default_rng(n + d)
-    for _ in range(12):
+    for _ in range(12 if D < 5 else 4):
         key = rng.integers(-3, 4, (d, D)).astype(float)
         bound = least_over_patterns(key, n, above=10.0).bound
         assert (bound > 0) is (check_universal(key, n).universal is True), key
@@ -89,7 +89,7 @@ def test_shared_columns_is_theorem_3_9_with_fewer_columns(n: int) -> None:
 
 
 def test_a_search_that_runs_out_of_time_keeps_what_its_first_columns_prove() -> None:
-    key = rounded(keys.full_spark(2, 6, seed=1), 3)
+    key = rounded(keys.full_spark(2, 5, seed=1), 3)
     whole = least_over_patterns(key, 3, above=10.0)
     first = least_over_patterns(key, 3, above=10.0, seconds=-1)
     assert whole.complete and not first.complete and first.bound == 0 <= whole.bound
