@@ -37,7 +37,7 @@ from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.certificate import Certificate
 from permlab.readouts.theory.distortion import DRAWN, KINDS, Distortion, Question, answer, key_size
-from permlab.readouts.theory.keys import Universality
+from permlab.readouts.theory.keys import Universality, full_spark_size, universal_size
 from permlab.readouts.theory.least import Least, check_least, least_columns, run_piece
 from permlab.readouts.theory.search import Pair
 from permlab.readouts.theory.weighted import decide_or_search
@@ -151,6 +151,7 @@ def _verdict(result: Universality | None) -> dict[str, Any] | None:
     if result is None:
         return None
     document: dict[str, Any] = {"universal": result.universal, "D": result.D, "visited": result.visited}
+    document |= {"full_spark": full_spark_size(result.d, result.n), "theorem": universal_size(result.d, result.n)}
     document |= {"gap": [_finite(value) for value in result.gap], "rounded": result.rounded, "reason": result.reason}
     document |= {name: m if m is None else m.tolist() for name, m in (("X", result.X), ("Y", result.Y))}
     return document | {"exact": result.exact and [[list(map(str, row)) for row in matrix] for matrix in result.exact]}
@@ -194,6 +195,7 @@ def _show(method: str, readout: Aggregation, certificate: Certificate, contradic
     facts.add_row("[bold]injectivity[/bold]", _injectivity(certificate))
     if certificate.universality:
         facts.add_row("[bold]universal[/bold]", _universal(certificate.universality))
+        facts.add_row("[bold]columns[/bold]", _columns(certificate.universality))
     facts.add_row("[bold]states[/bold]", _stated(readout, contradictions))
     out.print(facts)
     if certificate.collision and certificate.n <= 8 and certificate.d <= 3:
@@ -237,6 +239,11 @@ def _universal(result: Universality) -> str:
         proof = f"proved with {result.visited:,} subspaces{how}" if result.visited else result.reason
         return f"yes, {proof}"
     return f"no, found after {result.visited:,} subspaces"
+
+
+def _columns(result: Universality) -> str:
+    enough, theorem = full_spark_size(result.d, result.n), universal_size(result.d, result.n)
+    return f"D = {result.D}; full spark and n(d−1)+1 = {enough} are enough (Theorem 3.9: 1+(d−1)n! = {theorem:,})"
 
 
 def _show_matrices(X: Tensor, Y: Tensor) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "check_key",
     "check_universal",
     "full_spark",
+    "full_spark_size",
     "gaussian",
     "identity",
     "identity_plus",
@@ -90,7 +91,7 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
         if D > MAX_COLUMNS:
             raise ReadoutError(
                 f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: "
-                f"spark:{n * (d - 1) + 1} is universal too"
+                f"spark:{full_spark_size(d, n)} is universal too"
             )
         return full_spark(d, D, seed)
     if name in ("gaussian", "spark") and size.isdecimal() and len(size) < 20:
@@ -106,6 +107,11 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
         ) from None
 
 
+def full_spark_size(d: int, n: int) -> int:
+    """D = n(d−1) + 1, from which every full spark key is universal (`spark.enough_columns`)."""
+    return n * (d - 1) + 1
+
+
 def universal_size(d: int, n: int) -> int:
-    """D = 1 + (d−1)·n!, from which every full spark key is universal (Theorem 3.9); n(d−1) + 1 are enough too."""
+    """D = 1 + (d−1)·n!, the columns that Theorem 3.9 asks for; `full_spark_size` is enough."""
     return 1 + (d - 1) * int(np.prod(np.arange(1, n + 1), dtype=object))

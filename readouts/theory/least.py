@@ -18,7 +18,7 @@ from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.exact_pairs import determinant, rational
 from permlab.readouts.theory.exact_search import MAX_ROWS, decide, decide_generic, largest_entry
-from permlab.readouts.theory.keys import universal_size
+from permlab.readouts.theory.keys import full_spark_size, universal_size
 
 LARGEST_ENTRY, SMALLEST_ENTRY = 99, 2
 MAX_ROOTS = 10**6
@@ -137,7 +137,7 @@ def least_columns(n: int, d: int, seed: int, generic: bool, run: Run) -> "Least"
     """The smallest D that is not refuted, and the largest that is (None for D < d)."""
     check_least(n, d)
     below = None
-    for D in range(d, n * (d - 1) + 2):
+    for D in range(d, full_spark_size(d, n) + 1):
         verdict = verdict_of(n, d, D, seed, generic, run)
         if verdict.universal is not False:
             break
@@ -159,7 +159,7 @@ class Least:
     @property
     def enough(self) -> int:
         """Every full spark key with so many columns is universal."""
-        return self.n * (self.d - 1) + 1
+        return full_spark_size(self.d, self.n)
 
     @property
     def theorem(self) -> int:
