@@ -7,8 +7,9 @@ verdicts are exact. Small integers may be special: full spark alone is not enoug
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import combinations
-from math import factorial
+from math import comb, factorial
 from time import monotonic
 from typing import Any
 
@@ -21,10 +22,11 @@ from permlab.readouts.theory.exact_search import MAX_ROWS, decide, decide_generi
 from permlab.readouts.theory.keys import full_spark_size, universal_size
 
 LARGEST_ENTRY, SMALLEST_ENTRY = 99, 2
-MAX_ROOTS = 10**6
+MAX_ROOTS, MAX_MINORS, MAX_WIDTH = 10**6, 20_000, 20
 PIECES = 16  # of a proof
 
 
+@lru_cache(maxsize=100)
 def integer_key(n: int, d: int, D: int, seed: int = 0) -> np.ndarray:
     """[I | Ã] with random integers, as large as exact arithmetic for n rows allows; full spark. Keys of more columns
     begin with those of fewer.
@@ -39,6 +41,7 @@ def integer_key(n: int, d: int, D: int, seed: int = 0) -> np.ndarray:
         longer = np.column_stack([key, rng.integers(-bound, bound + 1, d)])
         if is_full_spark_exactly(longer, last=True):
             key = longer
+    key.setflags(write=False)
     return key
 
 
@@ -54,12 +57,15 @@ def is_full_spark_exactly(key: np.ndarray, last: bool = False) -> bool:
 def check_least(n: int, d: int) -> None:
     check_size("n", n, most=MAX_ROWS)
     check_size("d", d)
-    starts = factorial(n) ** max(0, d - 2)
-    if starts > MAX_ROOTS or largest_entry(n, d) < SMALLEST_ENTRY:
-        widest = max(
-            e for e in range(1, d) if largest_entry(n, e) >= SMALLEST_ENTRY and factorial(n) ** (e - 2) <= MAX_ROOTS
-        )
+    if not _within_reach(n, d):
+        widest = max(width for width in range(1, MAX_WIDTH) if _within_reach(n, width))
         raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {widest} for n = {n}")
+
+
+def _within_reach(n: int, d: int) -> bool:
+    """Few roots, few minors to check for full spark, and room for entries."""
+    few = factorial(n) ** max(0, d - 2) <= MAX_ROOTS and comb(n * (d - 1), d - 1) <= MAX_MINORS
+    return d < MAX_WIDTH and few and largest_entry(n, d) >= SMALLEST_ENTRY
 
 
 @dataclass(frozen=True)

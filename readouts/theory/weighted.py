@@ -17,14 +17,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, permutations, product
+from math import comb
 from time import monotonic
 
 import numpy as np
 from scipy.optimize import linprog
 
+from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.exact_pairs import Matrix, determinant, null_space, rational
-from permlab.readouts.theory.least import is_full_spark_exactly
+from permlab.readouts.theory.exact_search import MAX_ROWS
+from permlab.readouts.theory.least import MAX_MINORS, is_full_spark_exactly
 from permlab.readouts.theory.modular import rank, residues
 from permlab.readouts.theory.pairs import draw
 
@@ -46,6 +49,10 @@ class Injectivity:
 
 def integer_weights(n: int, d: int, m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Random integers A [d, m], full spark, and B [n, m]: they stand for generic ones."""
+    check_size("n", n, most=MAX_ROWS)
+    check_size("d", d, most=MAX_MINORS)
+    check_size("m", m, least=d, most=MAX_MINORS)
+    check_size("the number of minors of A", comb(m, d), most=MAX_MINORS)
     rng = np.random.default_rng([seed, n, d, m])
     for _ in range(1000):
         A, B = rng.integers(-LARGEST, LARGEST + 1, (d, m)), rng.integers(-LARGEST, LARGEST + 1, (n, m))

@@ -164,6 +164,8 @@ def test_the_picture_is_written(permlab, tmp_path: Path) -> None:
         (("ordering", "--n", "x", "--d", "2"), "--n is 'x'; it must be a number"),
         (("ordering", "--n", "3", "--d", "1..2"), "--d is 1..2; a range needs --minimal"),
         (("--distortion", "--n", "2..40", "--d", "2"), "the largest D is 421; the limit is 100"),
+        (("--gamma", "--n", "9", "--d", "2"), "n is 9; the limit is 7"),
+        (("--gamma", "--n", "3", "--d", "8"), "the number of minors of A is"),
         (("--minimal", "--n", "6", "--d", "9"), "d must be at most"),
         (("ordering", "--n", "2..4", "--d", "2"), "--n is 2..4; a range needs --minimal"),
         (("--minimal", "--n", "4..2", "--d", "2"), "a range must ascend"),
