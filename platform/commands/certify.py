@@ -64,7 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--distortion", action="store_true", help="bound b₀/a₀ of several kinds of keys")
     parser.add_argument("--gamma", action="store_true", help="decide, or search, whether γ_{A,B} is injective")
     parser.add_argument("--m", type=int, help="numbers of γ_{A,B} (default 2nd − d)")
-    parser.add_argument("--seeds", type=int, default=1, help="keys of each size: --seed, --seed + 1, … (default 1)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="keys of each size: --seed, --seed + 1, … (default 1; 0 leaves the generic one of --minimal)",
+    )
     parser.add_argument("--columns", type=int, help="D of the keys of --distortion (default (d−1)⌊(n+1)²/4⌋ + 1)")
     parser.add_argument("--ray", action="store_true", help="run the parts of --minimal or --distortion as tasks of Ray")
     parser.add_argument("--address", help="of a Ray cluster (default: RAY_ADDRESS, else this machine)")
@@ -84,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         err.print("permlab certify: --n and --d are needed: permlab certify ordering --n 3 --d 2")
         return 2
     check_size("--seed", args.seed, least=0)
-    check_size("--seeds", args.seeds, most=1000)
+    check_size("--seeds", args.seeds, least=0 if args.minimal else 1, most=1000)
     if args.minimal:
         return _minimal(args)
     if args.distortion:

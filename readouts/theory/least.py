@@ -175,10 +175,11 @@ class Least:
     @property
     def document(self) -> dict[str, Any]:
         """As JSON, with everything that is needed to check it: the key, and the pair that refutes one column less."""
-        key = integer_key(self.n, self.d, self.least.D, self.seed).astype(int).tolist()
+        key = None if self.generic else _integers(integer_key(self.n, self.d, self.least.D, self.seed))
         sizes = {
             "n": self.n,
             "d": self.d,
+            "generic": self.generic,
             "seed": self.seed,
             "D": self.least.D,
             "decided": self.least.universal is True,
