@@ -4,7 +4,9 @@
   permlab certify ordering --n 3 --d 2 --key spark      … for a key: ones, identity, gaussian:D, spark, spark:D,
                                                         or its rows, as in 1,0,1;0,1,1
   permlab certify pyg:MedianAggregation --n 3 --d 2     … of anybody's aggregation: pyg:Class, file.py:Class, …
-  permlab certify --minimal --n 2..5 --d 2              the fewest columns at which a generic key is universal
+  permlab certify --minimal --n 2..5 --d 2..3 --seeds 3 the fewest columns at which generic and integer keys suffice
+  permlab certify --distortion --n 2..6 --d 2           b₀/a₀ of several kinds of keys; with --picture FILE a plot
+  permlab certify --gamma --n 2..3 --d 2                is γ_{A,B} injective with m = 2nd − d numbers? fewer: --m
   permlab certify --picture FILE                        the ratio over random pairs, one violin per method
 
 A search proves no bounds, but its findings are facts: a collision is confirmed with as many digits as needed, a key is
@@ -14,7 +16,10 @@ refuted in rational arithmetic, a jump remains as the pair shrinks. Exit code 1:
 import argparse
 import json
 import math
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -23,14 +28,19 @@ from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
 from permlab.platform.display.console import err, out, print_json, progress_bar
+from permlab.platform.display.key_tables import gamma_document, show_distortion, show_gamma, show_least
 from permlab.platform.run.certify import certify_method
+from permlab.platform.run.process_settings import process_for_runs
+from permlab.platform.sweep.proofs import Runner, in_this_process, kept
 from permlab.readouts.base import stated_facts
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.certificate import Certificate
-from permlab.readouts.theory.keys import Universality, least_universal
+from permlab.readouts.theory.distortion import DRAWN, KINDS, Distortion, Question, answer, key_size
+from permlab.readouts.theory.keys import Universality, full_spark_size, universal_size
+from permlab.readouts.theory.least import Least, check_least, least_columns, run_piece
 from permlab.readouts.theory.search import Pair
-from permlab.readouts.theory.universality import check_within_reach
+from permlab.readouts.theory.weighted import decide_or_search
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,21 +50,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD",
         help="a name of `permlab readouts` or a plug-in, and its key=value options",
     )
-    parser.add_argument("--n", help="rows of the matrices; with --minimal a range such as 2..5")
-    parser.add_argument("--d", type=int, help="columns of the matrices")
+    parser.add_argument("--n", help="rows of the matrices; with --minimal or --distortion a range such as 2..5")
+    parser.add_argument("--d", help="columns of the matrices; with --minimal a range such as 2..3")
     parser.add_argument("--key", help="the key A of ordering or reduced (default: its own)")
     parser.add_argument("--samples", type=int, default=3000, help="pairs to try (default 3000)")
     parser.add_argument("--steps", type=int, default=300, help="steps of gradient search, each way (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of pairs, keys and weights (default 0)")
     parser.add_argument("--budget", type=int, default=20_000, help="subspaces to try for universality (default 20000)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="time for universality, each key (default 120)")
-    parser.add_argument("--minimal", action="store_true", help="find the smallest universal D for generic keys")
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="time for universality: each key, each piece (default 120)"
+    )
+    parser.add_argument("--minimal", action="store_true", help="find the smallest universal D of integer keys")
+    parser.add_argument("--distortion", action="store_true", help="bound b₀/a₀ of several kinds of keys")
+    parser.add_argument("--gamma", action="store_true", help="decide, or search, whether γ_{A,B} is injective")
+    parser.add_argument("--m", type=int, help="numbers of γ_{A,B} (default 2nd − d)")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="keys of each size: --seed, --seed + 1, … (default 1; 0 leaves the generic one of --minimal)",
+    )
+    parser.add_argument("--columns", type=int, help="D of the keys of --distortion (default (d−1)⌊(n+1)²/4⌋ + 1)")
+    parser.add_argument("--ray", action="store_true", help="run the parts of --minimal or --distortion as tasks of Ray")
+    parser.add_argument("--address", help="of a Ray cluster (default: RAY_ADDRESS, else this machine)")
+    parser.add_argument("--runs", default="runs", help="folder of what is done already, to resume (default runs)")
     parser.add_argument("--picture", metavar="FILE", help="draw the ratios of several methods (PNG or SVG)")
     parser.add_argument("--json", action="store_true", help="print one JSON document to stdout")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.picture:
+    if args.picture and not args.distortion:
         from permlab.platform.display.ratio_picture import draw
 
         draw(args.picture, samples=args.samples, seed=args.seed)
@@ -63,18 +88,22 @@ def run(args: argparse.Namespace) -> int:
     if args.n is None or args.d is None:
         err.print("permlab certify: --n and --d are needed: permlab certify ordering --n 3 --d 2")
         return 2
+    check_size("--seed", args.seed, least=0)
+    check_size("--seeds", args.seeds, least=0 if args.minimal else 1, most=1000)
     if args.minimal:
         return _minimal(args)
+    if args.distortion:
+        return _distortion(args)
+    if args.gamma:
+        return _gamma(args)
     if not args.words:
         err.print("permlab certify: which readout? See: permlab readouts")
         return 2
     method, *settings = args.words
-    sizes = _range(args.n)
-    if len(sizes) != 1:
-        raise ReadoutError(f"--n is {args.n}; a range needs --minimal")
+    n, d = _one("--n", args.n), _one("--d", args.d)
     options = dict(_setting(word) for word in settings)
     search = {name: getattr(args, name) for name in ("key", "samples", "steps", "seed", "budget", "seconds")}
-    readout, certificate = certify_method(method, sizes[0], args.d, **search, **options)
+    readout, certificate = certify_method(method, n, d, **search, **options)
     contradictions = certificate.contradictions(readout)
     if args.json:
         stated = {"states": stated_facts(readout) or None, "contradictions": contradictions}
@@ -84,15 +113,22 @@ def run(args: argparse.Namespace) -> int:
     return 1 if contradictions else 0
 
 
-def _range(text: str) -> range:
+def _range(name: str, text: str) -> range:
     first, dots, last = text.partition("..")
     if not first.isdecimal() or (dots and not last.isdecimal()) or len(text) > 12:
-        raise ReadoutError(f"--n is {text!r}; it must be a number such as 3, or with --minimal a range such as 2..5")
-    check_size("--n", max(int(first), int(last or 0)), most=1000)
+        raise ReadoutError(f"{name} is {text!r}; it must be a number such as 3, or with --minimal a range such as 2..5")
+    check_size(name, max(int(first), int(last or 0)), most=1000)
     sizes = range(int(first), int(last if dots else first) + 1)
     if not sizes or sizes[0] < 1:
-        raise ReadoutError(f"--n is {text!r}; it must be at least 1, and a range must ascend")
+        raise ReadoutError(f"{name} is {text!r}; it must be at least 1, and a range must ascend")
     return sizes
+
+
+def _one(name: str, text: str) -> int:
+    sizes = _range(name, text)
+    if len(sizes) != 1:
+        raise ReadoutError(f"{name} is {text}; a range needs --minimal")
+    return sizes[0]
 
 
 def _setting(word: str) -> tuple[str, Any]:
@@ -120,7 +156,8 @@ def _verdict(result: Universality | None) -> dict[str, Any] | None:
     if result is None:
         return None
     document: dict[str, Any] = {"universal": result.universal, "D": result.D, "visited": result.visited}
-    document |= {"gap": [_finite(value) for value in result.gap], "reason": result.reason}
+    document |= {"full_spark": full_spark_size(result.d, result.n), "theorem": universal_size(result.d, result.n)}
+    document |= {"gap": [_finite(value) for value in result.gap], "rounded": result.rounded, "reason": result.reason}
     document |= {name: m if m is None else m.tolist() for name, m in (("X", result.X), ("Y", result.Y))}
     return document | {"exact": result.exact and [[list(map(str, row)) for row in matrix] for matrix in result.exact]}
 
@@ -164,6 +201,7 @@ def _show(method: str, readout: Aggregation, certificate: Certificate, contradic
     facts.add_row("[bold]injectivity[/bold]", _injectivity(certificate))
     if certificate.universality:
         facts.add_row("[bold]universal[/bold]", _universal(certificate.universality))
+        facts.add_row("[bold]columns[/bold]", _columns(certificate.universality))
     facts.add_row("[bold]states[/bold]", _stated(readout, contradictions))
     out.print(facts)
     if certificate.collision and certificate.n <= 8 and certificate.d <= 3:
@@ -207,9 +245,15 @@ def _universal(result: Universality) -> str:
     if result.universal is None:
         return f"not decided: {result.reason}"
     if result.universal:
-        proof = f"proved with {result.visited:,} subspaces" if result.visited else result.reason
+        how = "" if result.rounded else " in exact arithmetic"
+        proof = f"proved with {result.visited:,} subspaces{how}" if result.visited else result.reason
         return f"yes, {proof}"
     return f"no, found after {result.visited:,} subspaces"
+
+
+def _columns(result: Universality) -> str:
+    enough, theorem = full_spark_size(result.d, result.n), universal_size(result.d, result.n)
+    return f"D = {result.D}; full spark and n(d−1)+1 = {enough} are enough (Theorem 3.9: 1+(d−1)n! = {theorem:,})"
 
 
 def _show_matrices(X: Tensor, Y: Tensor) -> None:
@@ -221,45 +265,80 @@ def _show_matrices(X: Tensor, Y: Tensor) -> None:
     out.print(grid)
 
 
+@contextmanager
+def _runner(args: argparse.Namespace) -> Iterator[Runner]:
+    """In this process with one thread, or Ray."""
+    if args.ray:
+        from permlab.platform.sweep.ray_map import mapping
+
+        with mapping(args.address) as runner:
+            yield runner
+    else:
+        with process_for_runs(threads=1):
+            yield in_this_process
+
+
 def _minimal(args: argparse.Namespace) -> int:
-    """For every n the smallest D at which a generic key is universal."""
-    sizes = _range(args.n)
-    check_within_reach(sizes[-1], args.d)
-    rows = []
-    for n in sizes:
-        started = time.perf_counter()
-        with progress_bar(f"n = {n}", "subspaces") as progress:
-            least = least_universal(n, args.d, args.seed, args.budget, args.seconds, lambda seen: progress(seen, None))
-        rows.append((n, *least, time.perf_counter() - started))
+    """For every n and d the smallest D at which a generic key is universal, and the integer key of every seed."""
+    sizes = [(n, d) for d in _range("--d", args.d) for n in _range("--n", args.n)]
+    for n, d in sizes:
+        check_least(n, d)
+    folder, search = Path(args.runs) / "least", partial(run_piece, seconds=args.seconds)
+    rows: list[Least] = []
+    with _runner(args) as runner, progress_bar("least D", "keys") as report:
+        keys = [(args.seed, True), *((args.seed + i, False) for i in range(args.seeds))]
+        for n, d in sizes:
+            for seed, generic in keys:
+                report(len(rows), len(sizes) * len(keys))
+                rows.append(least_columns(n, d, seed, generic, lambda pieces: kept(folder, search, pieces, runner)))
+    if args.json:
+        print_json([row.document for row in rows])
+    else:
+        show_least(rows)
+    return 0
+
+
+def _distortion(args: argparse.Namespace) -> int:
+    """For every n, kind of key and seed, what is known of b₀/a₀."""
+    sizes, d = _range("--n", args.n), _one("--d", args.d)
+    check_size("the largest D", args.columns or key_size(sizes[-1], d), least=d, most=100)
+    questions = [
+        Question(kind, n, d, args.columns, args.seed + i, args.seconds, args.steps)
+        for n in sizes
+        for kind in KINDS
+        for i in range(args.seeds if kind in DRAWN else 1)
+    ]
+    rows: list[Distortion] = []
+    with _runner(args) as runner, progress_bar("distortion", "keys") as report:
+        for document in kept(Path(args.runs) / "distortion", answer, questions, runner):
+            rows.append(Distortion.of(document))
+            report(len(rows), len(questions))
+    rows.sort(key=lambda row: (row.n, list(KINDS).index(row.kind)))
+    if args.picture:
+        from permlab.platform.display.distortion_picture import draw
+
+        draw(args.picture, rows)
     if args.json:
         print_json(
-            [
-                {
-                    "n": n,
-                    "d": args.d,
-                    "theorem": most,
-                    "full_spark": n * (args.d - 1) + 1,
-                    "D": result.D,
-                    "result": _verdict(result),
-                    "below": _verdict(below),
-                }
-                | {"seconds": seconds}
-                for n, most, result, below, seconds in rows
-            ]
+            [row.document | {"at_least": _finite(row.at_least), "at_most": _finite(row.at_most)} for row in rows]
         )
-        return 0
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("n", "least D", "Theorem 3.9", "n(d−1)+1"):
-        table.add_column(column, justify="right")
-    table.add_column("at that D")
-    table.add_column("at D − 1")
-    table.add_column("seconds", justify="right")
-    for n, most, result, below, seconds in rows:
-        proof = f"{result.visited:,} subspaces" if result.visited else "full spark"
-        known = f"proved, {proof}" if result.universal else f"open after {result.visited:,} subspaces"
-        refuted = f"refuted, {below.visited:,} subspaces" if below else "fewer than d columns"
-        smallest = f"{result.D}" if result.universal else f"≥ {result.D}"
-        table.add_row(str(n), smallest, f"{most:,}", str(n * (args.d - 1) + 1), known, refuted, f"{seconds:.1f}")
-    out.print(f"generic keys A [{args.d}, D] (seed {args.seed}): the smallest D found universal for n rows")
-    out.print(table)
+    else:
+        show_distortion(rows)
+    return 0
+
+
+def _gamma(args: argparse.Namespace) -> int:
+    """For every n and seed: does γ_{A,B} with random integer weights collide?"""
+    sizes, d = _range("--n", args.n), _one("--d", args.d)
+    check_size("--samples", args.samples, least=6, most=1_000_000)
+    rows = []
+    for n in sizes:
+        m = 2 * n * d - d if args.m is None else args.m
+        for seed in range(args.seed, args.seed + args.seeds):
+            with progress_bar(f"n = {n}", "pairs of orders") as report:
+                rows.append((n, d, m, seed, decide_or_search(n, d, m, seed, args.samples, report)))
+    if args.json:
+        print_json([gamma_document(*row) for row in rows])
+    else:
+        show_gamma(rows)
     return 0

@@ -1,7 +1,7 @@
 """Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room.
 
-Only this file and ray_private.py import Ray. The driver keeps no state in memory alone: killed and started again, it
-plans anew from the files on disk.
+Only this file, ray_map.py and ray_private.py import Ray. The driver keeps no state in memory alone: killed and started
+again, it plans anew from the files on disk.
 """
 
 import json

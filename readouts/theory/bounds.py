@@ -1,7 +1,7 @@
 """(a₀, b₀) of inequality (1.2) that theorems give, for these exact classes: a subclass may compute something else."""
 
 from collections.abc import Callable
-from math import comb, sqrt
+from math import sqrt
 from typing import Any
 
 import torch
@@ -14,17 +14,15 @@ from permlab.readouts.pooling import Sum
 from permlab.readouts.sliced import PSWE
 from permlab.readouts.sorting import Ordering, ReducedOrdering, TrainedOrdering
 from permlab.readouts.summing import DeepSets, DeepSetsReLU
-from permlab.readouts.theory.keys import lipschitz_bounds, universal_size
-from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
+from permlab.readouts.theory.lower_bound import shared_columns
 
 
 def theorem_bounds(readout: Aggregation, n: int) -> tuple[float | None, float | None]:
     """a₀ and b₀ for matrices of n rows, each None if no theorem gives it."""
     upper = UPPER[type(readout)](readout, n) if type(readout) in UPPER else None
-    if type(readout) is Ordering:
-        d, D = readout.key.shape
-        if universal_size(d, n) <= D and comb(D, d) <= MAX_MINORS and is_full_spark(readout.key):
-            return lipschitz_bounds(readout.key)
+    if type(readout) in (Ordering, TrainedOrdering):
+        key: Any = readout.key
+        return shared_columns(key.detach().double().numpy(), n) or None, upper
     return None, upper
 
 

@@ -13,12 +13,19 @@ from permlab.readouts.theory.metric import quotient_distance
 
 Matrix = list[list[Fraction]]
 Equation = dict[int, Fraction]  # unknown: its coefficient, not 0; the sum is 0
+Match = list[tuple[int, int]]  # a row of X, and the row of Y that it meets in one column
 
 
 def colliding_pair(key: np.ndarray, X: np.ndarray, Y: np.ndarray) -> tuple[Matrix, Matrix] | None:
     """From float X, Y [n, d] with β_A(X) ≈ β_A(Y): a pair that collides exactly under their permutations, if any."""
-    A, (n, d) = rational(key), X.shape
-    basis = null_space(_equations(A, X @ key, Y @ key), 2 * n * d)
+    orders = zip((X @ key).argsort(axis=0).T.tolist(), (Y @ key).argsort(axis=0).T.tolist(), strict=True)
+    return pair_under(rational(key), [list(zip(x, y, strict=True)) for x, y in orders])
+
+
+def pair_under(A: Matrix, matches: list[Match]) -> tuple[Matrix, Matrix] | None:
+    """X, Y [n, d] that collide exactly, where `matches` pairs the rows of X and Y for every column of A; if any."""
+    n, d = len(matches[0]), len(A)
+    basis = null_space(_equations(A, matches), 2 * n * d)
     if not basis:
         return None
     weights = _clearest(np.array(basis, dtype=float).reshape(-1, 2, n, d))
@@ -41,6 +48,36 @@ def collides(A: Matrix, X: Matrix, Y: Matrix) -> bool:
 
 def rational(matrix: np.ndarray) -> Matrix:
     return [[Fraction(value) for value in row] for row in matrix.tolist()]
+
+
+def echelon_form(matrix: Matrix) -> tuple[Matrix, list[int]]:
+    """The reduced echelon form and its pivots."""
+    rows, pivots = [list(row) for row in matrix], list[int]()
+    for column in range(len(rows[0])):
+        done = len(pivots)
+        place = next((i for i in range(done, len(rows)) if rows[i][column]), None)
+        if place is None:
+            continue
+        rows[done], rows[place] = rows[place], rows[done]
+        rows[done] = [entry / rows[done][column] for entry in rows[done]]
+        for i, row in enumerate(rows):
+            if i != done and row[column]:
+                rows[i] = [entry - row[column] * pivot for entry, pivot in zip(row, rows[done], strict=True)]
+        pivots.append(column)
+    return rows[: len(pivots)], pivots
+
+
+def determinant(matrix: Matrix) -> Fraction:
+    """By elimination. 1 for a matrix without rows."""
+    rows, value = [list(row) for row in matrix], Fraction(1)
+    while rows:
+        place = next((i for i, row in enumerate(rows) if row[0]), None)
+        if place is None:
+            return Fraction(0)
+        pivot = rows.pop(place)
+        value *= pivot[0] * (-1) ** place
+        rows = [[b - row[0] / pivot[0] * a for a, b in zip(pivot[1:], row[1:], strict=True)] for row in rows]
+    return value
 
 
 def null_space(equations: list[Equation], unknowns: int) -> Matrix:
@@ -71,16 +108,16 @@ def _substituted(equation: Equation, solved: dict[int, Equation]) -> Equation:
     return {unknown: coefficient for unknown, coefficient in total.items() if coefficient}
 
 
-def _equations(A: Matrix, U: np.ndarray, V: np.ndarray) -> list[Equation]:
-    """Y a_j = Π_j X a_j with the permutations that sort U = XA and V = YA [n, D], and column sums 0.
+def _equations(A: Matrix, matches: list[Match]) -> list[Equation]:
+    """⟨y, a_j⟩ = ⟨x, a_j⟩ for the rows that meet in column j, and column sums 0.
 
     The entries of X are the unknowns 0 … nd − 1, row by row, those of Y the next.
     """
-    (n, D), d = U.shape, len(A)
+    n, d = len(matches[0]), len(A)
     equations = [{i * d + k: Fraction(1) for i in range(n)} for k in range(d)]
-    for j in range(D):
+    for j, match in enumerate(matches):
         column = [(k, row[j]) for k, row in enumerate(A) if row[j]]
-        for x, y in zip(U[:, j].argsort().tolist(), V[:, j].argsort().tolist(), strict=True):
+        for x, y in match:
             left = {(n + y) * d + k: a for k, a in column}
             equations.append(left | {x * d + k: -a for k, a in column})
     return equations

@@ -3,7 +3,6 @@
 Keys are float64; `Ordering` casts them to the dtype of its input.
 """
 
-from collections.abc import Callable
 from math import comb
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from permlab.readouts.checks import as_matrix, check_key, check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark, smallest_minor
+from permlab.readouts.theory.spark import MAX_MINORS, is_full_spark
 from permlab.readouts.theory.universality import Universality, check_universal
 
 __all__ = [
@@ -21,13 +20,12 @@ __all__ = [
     "check_key",
     "check_universal",
     "full_spark",
+    "full_spark_size",
     "gaussian",
     "identity",
     "identity_plus",
     "identity_plus_ones",
     "is_full_spark",
-    "least_universal",
-    "lipschitz_bounds",
     "parse_key",
     "universal_size",
 ]
@@ -93,7 +91,7 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
         if D > MAX_COLUMNS:
             raise ReadoutError(
                 f"spark for n = {n}, d = {d} has {D:,} columns; the limit is {MAX_COLUMNS:,}: "
-                f"spark:{n * (d - 1) + 1} is universal too"
+                f"spark:{full_spark_size(d, n)} is universal too"
             )
         return full_spark(d, D, seed)
     if name in ("gaussian", "spark") and size.isdecimal() and len(size) < 20:
@@ -109,29 +107,11 @@ def parse_key(text: str, d: int, n: int, seed: int = 0) -> Tensor:
         ) from None
 
 
+def full_spark_size(d: int, n: int) -> int:
+    """D = n(d−1) + 1, from which every full spark key is universal (`spark.enough_columns`)."""
+    return n * (d - 1) + 1
+
+
 def universal_size(d: int, n: int) -> int:
-    """D = 1 + (d−1)·n!, from which every full spark key is universal (Theorem 3.9); n(d−1) + 1 are enough too."""
+    """D = 1 + (d−1)·n!, the columns that Theorem 3.9 asks for; `full_spark_size` is enough."""
     return 1 + (d - 1) * int(np.prod(np.arange(1, n + 1), dtype=object))
-
-
-def lipschitz_bounds(A: Any) -> tuple[float, float]:
-    """(a₀, b₀) = (min_J s_d(A[J]), s₁(A)). b₀ holds for every key; a₀ for full spark keys with D ≥ 1 + (d−1)·n!."""
-    return smallest_minor(A), float(np.linalg.svd(check_key(A).numpy(), compute_uv=False)[0])
-
-
-def least_universal(
-    n: int, d: int, seed: int, budget: int, seconds: float, progress: Callable[[int], None]
-) -> tuple[int, Universality, Universality | None]:
-    """The columns that Theorem 3.9 asks for, the smallest generic key [d, D] not refuted, and the largest that was.
-
-    Keys grow by columns: each is a part of the next.
-    """
-    most = universal_size(d, n)
-    columns = full_spark(d, min(most, 8 * d * n), seed)
-    below: Universality | None = None
-    for D in range(d, columns.size(1) + 1):
-        result = check_universal(columns[:, :D], n, budget, seconds, progress)
-        if result.universal is not False:
-            break
-        below = result
-    return most, result, below

@@ -15,13 +15,18 @@ MAX_MINORS = 2_000_000
 def smallest_minor(A: Any) -> float:
     """min over J ⊂ [D], |J| = d, of s_d(A[J])."""
     key = check_key(A).numpy()
+    return smallest_value(key, len(key))
+
+
+def smallest_value(key: np.ndarray, columns: int) -> float:
+    """min over J ⊂ [D], |J| = columns ≥ d, of the smallest singular value of A[J]."""
     d, D = key.shape
-    if comb(D, d) > MAX_MINORS:
-        raise ReadoutError(f"a {d} × {D} key has {comb(D, d):,} minors; the limit is {MAX_MINORS:,}")
-    subsets = combinations(range(D), d)
+    if comb(D, columns) > MAX_MINORS:
+        raise ReadoutError(f"a {d} × {D} key has {comb(D, columns):,} minors; the limit is {MAX_MINORS:,}")
+    subsets = combinations(range(D), columns)
     smallest = np.inf
     while block := list(islice(subsets, 10_000)):
-        submatrices = key[:, np.array(block)].transpose(1, 0, 2)  # [block, d, d]
+        submatrices = key[:, np.array(block)].transpose(1, 0, 2)  # [block, d, columns]
         smallest = min(smallest, np.linalg.svd(submatrices, compute_uv=False)[:, -1].min())
     return float(smallest)
 

@@ -1,5 +1,7 @@
 """Is A a universal key for n rows? A decision procedure over subspaces, after Proposition 3.8.
 
+Keys of small integers are decided without rounding (`exact_search`). This is the search for all others, in floats.
+
 β_A(X) = β_A(Y) means that permutations Π_j exist with Y a_j = Π_j X a_j for every column a_j of A. For one choice of
 permutations those pairs (X, Y) form a subspace E; the pairs with Y = ΠX form a subspace F_Π. A is universal if and
 only if every E lies in the union of the n! subspaces F_Π, and a subspace lies in a finite union of subspaces only if
@@ -30,6 +32,8 @@ from torch import Tensor
 from permlab.readouts.checks import as_matrix, check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory.exact_pairs import Matrix, colliding_pair, null_space, rational
+from permlab.readouts.theory.exact_search import MAX_ROWS as EXACT_ROWS
+from permlab.readouts.theory.exact_search import decide, exact_enough
 from permlab.readouts.theory.spark import enough_columns
 
 MAX_ROWS = 6
@@ -52,6 +56,7 @@ class Universality:
     exact: tuple[Matrix, Matrix] | None = None  # a pair that collides
     X: Tensor | None = None  # the same pair, rounded
     Y: Tensor | None = None
+    rounded: bool = True  # ranks were computed in floats; a refutation is exact all the same
 
     @property
     def decided(self) -> bool:
@@ -94,26 +99,48 @@ def check_universal(
     """Decide whether β_A is injective on matrices of n rows modulo row permutations.
 
     A full spark key with D ≥ n(d−1) + 1 columns is universal for any n. Other keys are searched, which is exponential:
-    n ≤ 6. Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and X ≁ Y in rational arithmetic. Universal:
-    `visited` subspaces prove it, and `gap` says how clear-cut the ranks were. `budget` bounds the subspaces, `seconds`
-    the time.
+    n ≤ 6, or 7 if the key is of small integers. Not universal: the result holds X, Y [n, d] with β_A(X) = β_A(Y) and
+    X ≁ Y in rational arithmetic. Universal: `visited` subspaces prove it, exactly if the key is of small integers; else
+    `gap` says how clear-cut the ranks were. `budget` bounds the subspaces, `seconds` the time.
     """
     key = as_matrix("the key A", A).detach().double().numpy()
     d, D = key.shape
     check_size("n", n)
     if d <= D and enough_columns(key, n):
         reason = f"full spark with D ≥ n(d−1) + 1 = {n * (d - 1) + 1} columns"
-        return Universality(True, n, d, D, 0, (0.0, np.inf), reason)
+        return Universality(True, n, d, D, 0, (0.0, np.inf), reason, rounded=False)
+    if exact_enough(key, n):
+        return _decided_exactly(key, n, budget, seconds, progress)
     check_within_reach(n, d)
     if np.linalg.matrix_rank(key) < d:
         return _of_low_rank(key, n)
-    return _searched(key, n, budget, monotonic() + seconds, progress)
+    return search_in_floats(key, n, budget, seconds, progress)
 
 
-def _searched(
-    key: np.ndarray, n: int, budget: int, deadline: float, progress: Callable[[int], None] | None
+def _decided_exactly(
+    key: np.ndarray, n: int, budget: int, seconds: float, progress: Callable[[int], None] | None
 ) -> Universality:
+    found = decide(key, n, budget, seconds, progress)
+    reasons = {
+        True: "every choice of permutations forces two equal rows",
+        False: "a pair collides",
+        None: f"not decided within {found.visited:,} subspaces",
+    }
     d, D = key.shape
+    reason = reasons[found.universal]
+    verdict = Universality(found.universal, n, d, D, found.visited, (0.0, np.inf), reason, rounded=False)
+    return _refuted(verdict, *found.pair) if found.pair else verdict
+
+
+def search_in_floats(
+    key: np.ndarray,
+    n: int,
+    budget: int = 1_000_000,
+    seconds: float = float("inf"),
+    progress: Callable[[int], None] | None = None,
+) -> Universality:
+    """The search for a key [d, D] of rank d."""
+    (d, D), deadline = key.shape, monotonic() + seconds
     basis, working = _standard_form(key)
     orders = np.array(list(permutations(range(n))))
     gap, visited, unconfirmed = _Gap(), 0, False
@@ -161,14 +188,17 @@ def _refuted(verdict: Universality, X: Matrix, Y: Matrix) -> Universality:
 
 def check_within_reach(n: int, d: int) -> None:
     if n > MAX_ROWS:
-        raise ReadoutError(f"n is {n}; the search enumerates permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}")
+        raise ReadoutError(
+            f"n is {n}; the search enumerates permutations of n rows and takes 1 ≤ n ≤ {MAX_ROWS}, "
+            f"or {EXACT_ROWS} for a key of small integers"
+        )
     if not within_reach(n, d):
         raise ReadoutError(f"n = {n}, d = {d} is too large a search: d must be at most {_largest_width(n)} for n = {n}")
 
 
 def decidable(A: Any, n: int) -> bool:
     """Does `check_universal` take this key and n?"""
-    return within_reach(n, len(A)) or enough_columns(A, n)
+    return within_reach(n, len(A)) or enough_columns(A, n) or exact_enough(as_matrix("A", A).double().numpy(), n)
 
 
 def within_reach(n: int, d: int) -> bool:

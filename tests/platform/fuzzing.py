@@ -151,7 +151,7 @@ class Grammar:
             self.pick(*NAMES),
             *sizes,
             *effort,
-            *self.random.choice([[], key, option, ["--minimal"]]),
+            *self.random.choice([[], key, option, ["--minimal", "--seconds=0"], ["--gamma"]]),
             *self.options(),
         ]
 

@@ -7,8 +7,9 @@ from permlab.readouts.catalogue import build
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.pooling import Sum
 from permlab.readouts.theory.certificate import Certificate, certify, theorem_bounds
-from permlab.readouts.theory.keys import full_spark, lipschitz_bounds
+from permlab.readouts.theory.keys import full_spark
 from permlab.readouts.theory.metric import quotient_distance
+from permlab.readouts.theory.spark import smallest_minor
 
 
 def certificate(method: str, n: int = 3, d: int = 2, **options) -> Certificate:
@@ -121,8 +122,10 @@ def test_a_subclass_is_not_held_to_the_bounds_of_its_parent() -> None:
 
 def test_bounds_are_the_theorems() -> None:
     A = full_spark(2, 7)
-    assert theorem_bounds(build("ordering", 2, 3, key=A), 3) == lipschitz_bounds(A)
-    assert theorem_bounds(build("ordering", 2, 4, key=A), 4)[0] is None  # 7 < 1 + 4!
+    lower, upper = theorem_bounds(build("ordering", 2, 3, key=A), 3)
+    assert lower == pytest.approx(smallest_minor(A)) and upper == pytest.approx(torch.linalg.matrix_norm(A, 2).item())
+    assert theorem_bounds(build("ordering", 2, 4, key=A), 4)[0] == lower  # 7 = 1 + ⌊5²/4⌋ columns are enough
+    assert theorem_bounds(build("ordering", 2, 5, key=A), 5)[0] is None
     assert theorem_bounds(build("ordering", 2, 3), 3) == (None, pytest.approx(3**0.5))
     assert theorem_bounds(build("sum", 2, 4), 4) == (None, 2.0)
     assert theorem_bounds(build("sort", 2, 4), 4) == (None, None)

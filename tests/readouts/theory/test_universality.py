@@ -203,7 +203,7 @@ def test_ranks_too_close_to_call_are_admitted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "message"), [(0, 2, "n is 0"), (7, 2, "n is 7.*1 ≤ n ≤ 6"), (6, 9, "at most 5 for n = 6")]
+    ("n", "d", "message"), [(0, 2, "n is 0"), (8, 2, "n is 8.*1 ≤ n ≤ 6, or 7"), (6, 9, "at most 5 for n = 6")]
 )
 def test_sizes_out_of_reach_are_refused(n: int, d: int, message: str) -> None:
     with pytest.raises(ReadoutError, match=message):
