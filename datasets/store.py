@@ -86,6 +86,16 @@ class GraphStore:
     def group(self) -> np.ndarray:
         return self._array("group")
 
+    def scaffolds(self) -> list[str]:
+        """The Bemis–Murcko scaffold of every graph as SMILES, empty for a molecule without rings."""
+        columns = [shard.scaffold for shard in self.shards]
+        if any(column is None for column in columns):
+            raise DataUsageError(
+                f"{self.manifest.name} has no scaffolds, which are stored with molecules that were read from SMILES; "
+                "rebuild it if it is older, or choose another split"
+            )
+        return [text for column in columns if column is not None for text in column.to_pylist()]
+
     @cached_property
     def a_ptr(self) -> np.ndarray:
         return self._array("a_ptr")
@@ -106,6 +116,15 @@ class GraphStore:
     def shards(self) -> list[GraphChunk]:
         """The raw graphs (features, edges), one chunk per shard, as views of the mapped Arrow files."""
         return [from_arrow(self._record_batch(entry.file)) for entry in self.manifest.shards]
+
+    def check_targets(self) -> None:
+        """Refuse targets that have one value for all graphs: there is nothing to learn."""
+        y = self.y.reshape(len(self), -1)
+        least, most = np.nanmin(y, axis=0, initial=np.inf), np.nanmax(y, axis=0, initial=-np.inf)
+        if (least >= most).all():
+            names = ", ".join(repr(name) for name in self.targets)
+            what = f"is {least[0]:g}" if len(self.targets) == 1 else "have one value each"
+            raise DataUsageError(f"{self.manifest.name}: {names} {what} for all graphs: there is nothing to learn")
 
     def _record_batch(self, file: str) -> pa.RecordBatch:
         return pa.ipc.open_file(pa.memory_map(str(self.folder / file))).get_batch(0)
