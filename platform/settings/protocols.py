@@ -40,8 +40,6 @@ def _errica(tree: Tree) -> None:
     data = tree["data"]
     _set(tree, seed=[0, 1, 2])
     _set(data, splits=f"{STRATIFIED}10", test=True)
-    if str(data["splits"]).startswith(STRATIFIED):
-        _set(data, validation=0.1)
     _choose_the_epoch(tree)
     if not tree.get("tuned") and isinstance(tree.setdefault("tune", {}), dict):
         tree["tune"] = {"baseline": False} | tree["tune"]
@@ -52,13 +50,17 @@ def _ogb(tree: Tree) -> None:
     _set(tree, seed=list(range(10)))
     _set(data, splits=SCAFFOLD, test=True)
     if data["splits"] == SCAFFOLD:
-        _set(data, validation=0.1, holdout=0.1)
+        _set(data, holdout=0.1)
     _choose_the_epoch(tree)
 
 
 def _choose_the_epoch(tree: Tree) -> None:
-    """As much patience as there are epochs: training never stops early, and ends with its best weights."""
-    train = tree["train"]
+    """On the validation part of a tenth, unless a file of folds has one. With as much patience as there are epochs
+    training never stops early, and ends with its best weights.
+    """
+    train, data = tree["train"], tree["data"]
+    if not str(data["splits"]).endswith(".json"):
+        _set(data, validation=0.1)
     _set(train, patience=train.get("epochs", 300))
 
 

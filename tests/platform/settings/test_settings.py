@@ -33,7 +33,7 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
     settings = read_settings(SweepSettings, [recipe])
     model, train = settings.model, settings.train
     assert (model.layers, model.hidden, model.head_layers, model.head_hidden, train.batch_size) == (3, 50, 3, 150, 128)
-    assert train.epochs == (300 if recipe.startswith("paper") else {"quick": 10, "league": 30}[recipe])
+    assert train.epochs == (300 if recipe.startswith("paper") else {"quick": 10, "league": 30, "fair-comparison": 100}[recipe])
 
 
 def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
@@ -70,7 +70,7 @@ def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
         (
             ["nowhere.yaml"],
-            r"neither key=value, nor a YAML file, nor a recipe \(league, paper-proteins, paper-qm9, quick\)",
+            r"neither key=value, nor a YAML file, nor a recipe \(fair-comparison, league, paper-proteins, .*quick\)",
         ),
         (["d=3", "d.x=3"], "'d' is a value, not a group"),
         (["data.splits=random"], "data.splits=random: choose scaffold, stratified:K .* or a file that ends in .json"),
