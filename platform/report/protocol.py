@@ -10,7 +10,7 @@ from permlab.platform.report.findings import Findings
 from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
 from permlab.platform.settings.protocols import PROTOCOLS
-from permlab.tasks.metrics import metric_label
+from permlab.tasks.metrics import higher_is_better, metric_label
 
 PUBLISHED = Path(__file__).parent / "published.csv"  # of "A Fair Comparison of …", and of OGB's leaderboard
 UNEVEN = "Folds or seeds are missing in some rows, so these means are not of the same graphs."
@@ -46,9 +46,12 @@ def _tables(findings: Findings, dataset: str) -> list[Block]:
         ours = {method: table[method].dropna().tolist() for method in table.columns}
         numbers = [(method, fmean(values), _deviation(values), str(len(values))) for method, values in ours.items()]
         numbers += [(f"{row['method']}, published", float(row["mean"]), float(row["deviation"]), "–") for row in theirs]
+        numbers.sort(key=lambda row: row[1], reverse=higher_is_better(metric))
         rows: list[list[Entry | str]] = [
             [name, f"{mean:.3f}" + (f" ± {deviation:.3f}" if deviation is not None else ""), count]
-            for name, mean, deviation, count in sorted(numbers, key=lambda row: -row[1])
+            for name, mean, deviation, count in sorted(
+                numbers, key=lambda row: row[1], reverse=higher_is_better(metric)
+            )
         ]
         unit = sweep.unit(dataset)
         title = f"{pretty(dataset)}, d = {d}: {SPLITS['holdout']} {metric_label(metric)}, mean ± standard deviation"
