@@ -49,9 +49,7 @@ def _tables(findings: Findings, dataset: str) -> list[Block]:
         numbers.sort(key=lambda row: row[1], reverse=higher_is_better(metric))
         rows: list[list[Entry | str]] = [
             [name, f"{mean:.3f}" + (f" ± {deviation:.3f}" if deviation is not None else ""), count]
-            for name, mean, deviation, count in sorted(
-                numbers, key=lambda row: row[1], reverse=higher_is_better(metric)
-            )
+            for name, mean, deviation, count in numbers
         ]
         unit = sweep.unit(dataset)
         title = f"{pretty(dataset)}, d = {d}: {SPLITS['holdout']} {metric_label(metric)}, mean ± standard deviation"
