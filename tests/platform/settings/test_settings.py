@@ -33,7 +33,9 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
     settings = read_settings(SweepSettings, [recipe])
     model, train = settings.model, settings.train
     assert (model.layers, model.hidden, model.head_layers, model.head_hidden, train.batch_size) == (3, 50, 3, 150, 128)
-    assert train.epochs == (300 if recipe.startswith("paper") else {"quick": 10, "league": 30, "fair-comparison": 100}[recipe])
+    assert train.epochs == (
+        300 if recipe.startswith("paper") else {"quick": 10, "league": 30, "fair-comparison": 100}[recipe]
+    )
 
 
 def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
