@@ -54,7 +54,7 @@ def split(
     return Split(train, rest[inner], held)
 
 
-def _size(name: str, size: int | float, available: int) -> int:
+def size_of(name: str, size: int | float, available: int) -> int:
     if isinstance(size, float) and not 0 <= size < 1:
         raise DataUsageError(f"{name}={size} is not a fraction from 0 to below 1; give a count as a whole number")
     count = round(size * available) if isinstance(size, float) else size
@@ -69,7 +69,7 @@ def _cut(group: np.ndarray, name: str, size: int | float, entropy: tuple[int, in
     Takes groups in random order, as many as fit; if the next one is too large, later and smaller ones fill up. If a
     count cannot be met that way, other orders are tried.
     """
-    count = _size(name, size, len(group))
+    count = size_of(name, size, len(group))
     _, member, sizes = np.unique(group, return_inverse=True, return_counts=True)
     for attempt in range(ATTEMPTS):
         order = random_order(len(sizes), *entropy, *([attempt] if attempt else []))

@@ -15,15 +15,18 @@ LossFunction = Callable[[Tensor, Tensor], Tensor]
 MISSING_CLASS = -100  # what torch's own cross entropy leaves out
 
 
-def bce(predictions: Tensor, y: Tensor) -> Tensor:
-    """−(1/K) Σ y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z and labels 0 and 1 of one shape, K present.
+def bce(predictions: Tensor, y: Tensor, pos_weight: Tensor | None = None) -> Tensor:
+    """−(1/K) Σ w y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z and labels 0 and 1 of one shape, K
+    present; w = 1, or `pos_weight` [1] or [T].
 
     With all K labels present it has the bits of torch's function, gradients included, and the host never waits to see
     whether they are.
     """
     missing = y.isnan()
     present = (~missing).to(predictions.dtype)
-    loss = functional.binary_cross_entropy_with_logits(predictions, y.masked_fill(missing, 0), weight=present)
+    loss = functional.binary_cross_entropy_with_logits(
+        predictions, y.masked_fill(missing, 0), weight=present, pos_weight=pos_weight
+    )
     return loss * _share(missing, loss)
 
 

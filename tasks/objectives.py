@@ -11,7 +11,7 @@ from torchmetrics.functional.regression import mean_absolute_error
 
 from permlab.tasks.errors import ObjectiveError
 from permlab.tasks.further_metrics import add_metrics, check_metrics, metric_by_name
-from permlab.tasks.losses import MISSING_CLASS
+from permlab.tasks.losses import MISSING_CLASS, bce
 from permlab.tasks.metrics import BY_KIND, kind_of, snake_case
 from permlab.tasks.objective_base import Objective, ShippedObjective
 from permlab.tasks.scores import (
@@ -39,16 +39,33 @@ __all__ = [
 ]
 
 
-class BinaryClassification(ShippedObjective):
-    """−(1/G) Σ y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G] and classes y [G], 0 or 1;
-    AUC, ACC, AP.
+class _Logistic(ShippedObjective):
+    """Whose default loss may weigh positive labels."""
+
+    pos_weight: Tensor | None = None  # [1], or [T] of several labels
+
+    def weigh_positives(self, pos_weight: Tensor | None) -> None:
+        if pos_weight is not None and not self.has_default_loss:
+            raise ObjectiveError("train.pos_weight weighs the labels of the loss bce; leave out the other loss")
+        self.pos_weight = pos_weight
+
+    def apply_loss(self, predictions: Tensor, y: Tensor) -> Tensor:
+        if self.pos_weight is None:
+            return super().apply_loss(predictions, y)
+        return bce(predictions, y, self.pos_weight.to(predictions.device, predictions.dtype, non_blocking=True))
+
+
+class BinaryClassification(_Logistic):
+    """−(1/G) Σ w y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G] and classes y [G], 0 or 1, with w = 1
+    or `pos_weight`; AUC, ACC, AP.
     """
 
     kind, losses = "binary", ("bce",)
     metric_options = MappingProxyType({"task": "binary"})
 
-    def __init__(self, loss: Any = "auto") -> None:
+    def __init__(self, loss: Any = "auto", pos_weight: Tensor | None = None) -> None:
         super().__init__(loss)
+        self.weigh_positives(pos_weight)
 
     def scores(self, predictions: Tensor, y: Tensor) -> dict[str, float]:
         """ACC is at s = 1/2. AUC is NaN when a class is missing, AP when there are no positives."""
@@ -118,15 +135,16 @@ class MultiClass(ShippedObjective):
         return shaped(y, predictions[:, 0])
 
 
-class MultiLabel(ShippedObjective):
-    """−(1/K) Σ y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G, T] and labels y [G, T], 0 or 1, over
-    the K labels that are present; AUC, AP, ACC.
+class MultiLabel(_Logistic):
+    """−(1/K) Σ w_t y log s + (1 − y) log(1 − s), s = 1/(1 + e^−z), of logits z [G, T] and labels y [G, T], 0 or 1, over
+    the K labels that are present, with w = 1 or `pos_weight` [T]; AUC, AP, ACC.
     """
 
     kind, losses = "multilabel", ("bce",)
 
-    def __init__(self, names: tuple[str, ...], loss: Any = "auto") -> None:
+    def __init__(self, names: tuple[str, ...], loss: Any = "auto", pos_weight: Tensor | None = None) -> None:
         super().__init__(loss, tuple(names))
+        self.weigh_positives(pos_weight)
         self.outputs = len(self.names)
         self.metric_options = {"task": "multilabel", "num_labels": len(names), "ignore_index": -1}
 
@@ -199,12 +217,13 @@ def choose_objective(
     loss: Any = "auto",
     metrics: Mapping[str, Any] | None = None,
     std: Tensor | float | None = None,
+    pos_weight: Tensor | None = None,
 ) -> Objective:
     """The objective for a data set: its task, the names of its targets, how many classes each has.
 
     kind: binary, multiclass, multilabel, regression, or auto. loss: a name of `losses.LOSSES`, or a function.
     metrics: further ones, {name: TorchMetrics object} or {TorchMetrics class name: None or its options}.
-    std: see `Regression`.
+    std: see `Regression`. pos_weight [T]: of positive labels in the loss.
     """
     fitting = kind_of(task, targets, classes)
     if kind not in ("auto", *BY_KIND):
@@ -217,13 +236,15 @@ def choose_objective(
     chosen = fitting if kind == "auto" else kind
     if std is not None and chosen != "regression":
         raise ObjectiveError(f"only a regression has standardised targets, but the objective is {chosen}")
+    if pos_weight is not None and chosen not in ("binary", "multilabel"):
+        raise ObjectiveError(f"train.pos_weight goes with binary and multilabel, but the objective is {chosen}")
     objective: Objective
     if chosen == "binary":
-        objective = BinaryClassification(loss)
+        objective = BinaryClassification(loss, pos_weight)
     elif chosen == "multiclass":
         objective = MultiClass(classes, loss)
     elif chosen == "multilabel":
-        objective = MultiLabel(targets, loss)
+        objective = MultiLabel(targets, loss, pos_weight)
     else:
         objective = Regression(targets, loss, std)
     if not metrics:

@@ -1,12 +1,13 @@
-"""Run a grid: every combination of dataset × method × d × seed.
+"""Run a grid: every combination of dataset × method × d × fold × seed.
 
   permlab sweep quick method=[sum,sort,ordering] d=[1,10] seed=[0,1]
   permlab sweep paper-proteins seed=[0,1,2,3,4] --address auto
   permlab sweep paper-proteins seed=[0,1,2,3,4] tuned=NAME      with what `permlab tune` chose
   permlab sweep paper-proteins seed=[0,1,2,3,4] tune.trials=20  tune first, then sweep
+  permlab sweep fair-comparison                                 nested cross-validation on published folds
 
-Words are recipes, YAML files and key=value; dataset, method, d and seed may be lists. The same command resumes where
-it was stopped or killed: finished cells are not run again.
+Words are recipes, YAML files and key=value; dataset, method, d, data.fold and seed may be lists. The same command
+resumes where it was stopped or killed: finished cells are not run again.
 
 """
 

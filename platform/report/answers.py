@@ -37,7 +37,7 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
     ranked = sorted(enough, key=lambda place: -sign * here[place].mean)
     d, best = ranked[0]
     label = f"{SPLITS[split]} {metric_label(metric)}"
-    lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} seeds."]
+    lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {here[d, best].seeds} {sweep.unit(dataset)}."]
     left = [f"{method} at d = {width}" for width, method in here if (width, method) not in enough]
     if left:
         lines.append(f"Left out, with fewer than {LEAST_SEEDS} seeds: {', '.join(left)}.")

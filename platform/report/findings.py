@@ -79,11 +79,11 @@ class Findings:
 
     @cached_property
     def by_place(self) -> dict[Place, pd.DataFrame]:
-        """Tables seed × method, methods in order."""
+        """Tables seed × method, or fold × method with the mean over each fold's runs; methods in order."""
         order = self.sweep.methods
         tables = {}
         for place, part in self.sweep.values.groupby(PLACE, sort=False):
-            table = part.pivot_table("value", "seed", "method")
+            table = part.pivot_table("value", "block", "method")
             tables[place] = table[[method for method in order if method in table]]
         return tables
 
@@ -92,10 +92,12 @@ class Findings:
         return {name: self.sweep.settings(name).get("data.split_seed", {"None"}) for name in self.sweep.datasets}
 
     def one_split(self, dataset: str) -> bool:
-        """Whether all seeds hold out the same graphs: they differ only in weights and order. Every seed cuts its own
-        validation part, whatever `data.split_seed` is.
+        """Whether all seeds hold out the same graphs: they differ only in weights and order. With `data.split_seed`
+        every seed cuts its own validation part.
         """
-        return "holdout" in self.sweep.splits(dataset) and self._split_seeds[dataset] != {"None"}
+        drawn = self._split_seeds[dataset] | self.sweep.settings(dataset).get("data.splits", {"None"})
+        one = drawn != {"None"} and self.sweep.unit(dataset) == "seeds"
+        return one and "holdout" in self.sweep.splits(dataset)
 
     def test_share(self, dataset: str) -> float | None:
         """n_test / n_train that corrects the test: 0 if all seeds share one split. None if no test applies: the sizes

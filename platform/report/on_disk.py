@@ -36,9 +36,9 @@ def read_on_disk(name: str, runs: Path) -> StoredSweep | None:
         if rows[-1]["status"] == "FINISHED":
             histories += [{"key": cell["key"]} | entry for entry in evaluated(history)]
     epochs = pd.DataFrame(histories) if histories else pd.DataFrame(columns=["key", "epoch"])
-    tracked = document.get("params", {}).get("track") != "False"
-    tuning = _tuning(folder, name, runs)
-    return StoredSweep(name, status, "", "", pd.DataFrame(rows), epochs, tuning=tuning, tracked=tracked)
+    params, tuning = document.get("params", {}), _tuning(folder, name, runs)
+    facts = {"tracked": params.get("track") != "False", "protocol": params.get("protocol", "paper")}
+    return StoredSweep(name, status, "", "", pd.DataFrame(rows), epochs, tuning=tuning, **facts)
 
 
 def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dict[str, Any]:

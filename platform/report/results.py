@@ -1,4 +1,4 @@
-"""A sweep's results: mean and 95 % interval over seeds, the paper's number beside it."""
+"""A sweep's results: mean and 95 % interval over seeds or folds, the paper's number beside it."""
 
 import csv
 import math
@@ -45,16 +45,21 @@ Kind = tuple[str, int, str, str, str]  # dataset, d, method, split, metric
 
 
 def estimates(cells: list[Cell]) -> dict[Kind, Estimate]:
-    """Over the finished cells; a metric that is NaN in some seed is left out there."""
-    values = defaultdict(list)
+    """Over the finished cells: over seeds, or with several folds over the means of each fold's runs. A metric that is
+    NaN in some run is left out there.
+    """
+    values: dict[Kind, dict[int | None, list[float]]] = defaultdict(lambda: defaultdict(list))
     for cell in cells:
         if cell.result:
             for split, metrics in cell.result["metrics"].items():
                 for metric, value in metrics.items():
                     if value is not None:
                         kind = (cell.settings.dataset, cell.settings.d, cell.settings.method, split, metric)
-                        values[kind].append(value)
-    return {kind: Estimate.of(over_seeds) for kind, over_seeds in values.items()}
+                        values[kind][cell.settings.data.fold].append(value)
+    return {
+        kind: Estimate.of([mean(runs) for runs in folds.values()] if len(folds) > 1 else next(iter(folds.values())))
+        for kind, folds in values.items()
+    }
 
 
 @cache
@@ -82,7 +87,8 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     metric = headline(estimated)
     splits = [split for split in splits_of(estimated) if split != "train"]
     numbers = paper_numbers()
-    header = ["data set", "d", "method", "seeds"]
+    folded = len({cell.settings.data.fold for cell in cells}) > 1
+    header = ["data set", "d", "method", "runs" if folded else "seeds"]
     for split in splits:
         header += [f"{split} {metric_label(metric)}", "paper"]
     rows = []

@@ -7,6 +7,7 @@ from permlab.platform.report.blocks import Section
 from permlab.platform.report.certificates import trained_section
 from permlab.platform.report.epochs import epochs_section
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.protocol import protocol_section
 from permlab.platform.report.scorecard import scorecard_section
 from permlab.platform.report.significance import luck_section
 from permlab.platform.report.speed import speed_section
@@ -17,6 +18,7 @@ from permlab.platform.report.tuning import tuning_section
 
 SECTIONS: list[Callable[[Findings], Section | None]] = [
     answers_section,
+    protocol_section,
     state_section,
     tables_section,
     luck_section,

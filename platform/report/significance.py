@@ -20,6 +20,12 @@ ONE_SPLIT = (
     "weights and order. On another split the methods may rank differently. Runs on one split are independent, "
     "so the test is the ordinary paired t-test."
 )
+FOLDS = (
+    "Every fold is held out in turn, and folds are paired: a fold has the same graphs for every method. The runs of a "
+    "fold are averaged first, so the tests count folds, not runs. Folds share training graphs, so the paired t-test is "
+    "corrected as Nadeau and Bengio (2003) propose (variance times 1/n + n_test/n_train). The intervals of the tables "
+    "are not corrected."
+)
 FAMILY = (
     "Holm's correction covers everything in a table: every pair of methods at every d. Effect size: Hedges' g "
     "of the paired differences. Training rows are not tested."
@@ -57,6 +63,7 @@ def luck_section(findings: Findings) -> Section:
 def _how(findings: Findings) -> list[str]:
     """What the tests are about; per data set, if that differs."""
     told = {dataset: ONE_SPLIT if findings.one_split(dataset) else RANDOM_SPLITS for dataset in findings.sweep.datasets}
+    told |= {dataset: FOLDS for dataset in told if findings.sweep.unit(dataset) == "folds"}
     texts = list(dict.fromkeys(told.values()))
     if len(texts) == 1:
         return texts
@@ -92,7 +99,7 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
     where = " on this split" if findings.one_split(dataset) else ""
     title = f"{name}: {significant} of {len(pairs)} pairs of methods differ significantly{where} (Holm's p < {ALPHA})"
     t = "t" if findings.one_split(dataset) else "t, corrected"
-    header = ["pair", "d", "seeds", "difference", t, "p", "p, Holm", "Hedges' g"]
+    header = ["pair", "d", findings.sweep.unit(dataset), "difference", t, "p", "p, Holm", "Hedges' g"]
     return [Table(title, header, rows, folded=True)]
 
 

@@ -46,6 +46,7 @@ class StoredSweep:
     tuning: StoredTuning | None = None
     undelivered: int = 0  # cells that are finished on disk, but not in the store
     tracked: bool = True
+    protocol: str = "paper"
 
     def __post_init__(self) -> None:
         for objective in self._objectives(self.cells):
@@ -70,12 +71,28 @@ class StoredSweep:
 
     @cached_property
     def values(self) -> pd.DataFrame:
-        """The metrics of the finished cells, one row each: dataset, d, method, seed, split, metric, value."""
+        """The metrics of the finished cells, one row each: dataset, d, method, seed, block, split, metric, value. A
+        block is what tests count: a fold, whose runs are averaged, or else a seed.
+        """
         names = [name for name in self.cells.columns if name.partition("/")[0] in SPLITS and "running" not in name]
-        facts = ["dataset", "d", "method", "seed"]
-        long = self.finished.melt(facts, names, "name", "value").dropna(subset="value")
+        facts = ["dataset", "d", "method", "seed", "block"]
+        folded = self.finished["dataset"].map({name: self.unit(name) == "folds" for name in self.datasets})
+        block = self._folds.where(folded.astype(bool), self.finished["seed"].astype(str))
+        long = self.finished.assign(block=block).melt(facts, names, "name", "value").dropna(subset="value")
         parts = long.pop("name").str.split("/", n=1, expand=True)
         return long.assign(split=parts[0] if len(long) else "", metric=parts[1] if len(long) else "")
+
+    @property
+    def _folds(self) -> pd.Series:
+        """The fold of every finished cell, as text; None without folds."""
+        cells = self.finished
+        folds = [params.get("data.fold", "None") for params in cells["params"]] if "params" in cells else "None"
+        return pd.Series(folds, index=cells.index, dtype=str)
+
+    def unit(self, dataset: str) -> str:
+        """What the means are over: folds, if cells of several are finished, or else seeds."""
+        folds = self._folds[self.finished["dataset"] == dataset]
+        return "folds" if folds.nunique() > 1 else "seeds"
 
     def settings(self, dataset: str) -> dict[str, set[str]]:
         """The settings of the finished cells of a data set: the values of each, as text; empty if none are stored."""

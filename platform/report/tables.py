@@ -15,7 +15,7 @@ PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
 
 
 def tables_section(findings: Findings) -> Section:
-    blocks: list[Block] = [f"Mean ± 95 % interval over seeds (Student's t). {_bold(findings)}"]
+    blocks: list[Block] = [f"Mean ± 95 % interval over {_units(findings)} (Student's t). {_bold(findings)}"]
     if any(number.paper is not None for number in findings.numbers.values()):
         blocks.append(
             "Small print: the paper's number, a single run; ✓ it lies where one more run of ours would fall 95 times "
@@ -32,6 +32,10 @@ def _bold(findings: Findings) -> str:
         f"Bold: among the methods with at least {LEAST_SEEDS} seeds the best mean, and every method that does not "
         "differ significantly from it. Training rows are not tested and have no bold."
     )
+
+
+def _units(findings: Findings) -> str:
+    return " or ".join(sorted({findings.sweep.unit(dataset) for dataset in findings.sweep.datasets}))
 
 
 def _recipes(findings: Findings) -> list[Block]:

@@ -35,7 +35,8 @@ def tuning_section(findings: Findings) -> Section | None:
 
 
 def where(study: dict[str, Any]) -> str:
-    return f"{pretty(study['dataset'])}, d = {study['d']}"
+    fold = "" if study.get("fold") is None else f", fold {study['fold']}"
+    return f"{pretty(study['dataset'])}, d = {study['d']}{fold}"
 
 
 def _validation(studies: list[dict[str, Any]]) -> Table:

@@ -37,7 +37,7 @@ def measure_certificate(training: Training) -> dict[str, float]:
     φ(Γ(G)) is of a graph by itself: in a batch, padding could hide what φ does, as it does for a recurrent network. The
     trained model runs on the CPU, in double precision as in every evaluation.
     """
-    if "holdout" not in training.settings.splits:
+    if "holdout" not in training.settings.splits_at_end:
         return {}
     store, seed = training.store.to("cpu"), training.settings.seed
     model = cast(GraphModel, deepcopy(training.task.model).cpu().double().eval())

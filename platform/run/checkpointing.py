@@ -100,9 +100,10 @@ class Keeper(pl.Callback):
         state.history[-1] |= flat(task.measured)
         if self.train.patience is None:
             return
-        score = task.measured["validation"][objective.headline]
+        monitor = self.train.monitor or objective.headline
+        score = task.measured["validation"][monitor]
         best = state.best_score
-        sign = 1 if objective.metrics[objective.headline].higher_is_better else -1
+        sign = 1 if objective.metrics[monitor].higher_is_better else -1
         if not math.isnan(score) and (best is None or sign * score > sign * best):
             state.best_score, state.best_epoch, state.waited = score, state.epoch, 0
             state.best_weights = {name: weight.cpu().clone() for name, weight in task.model.state_dict().items()}

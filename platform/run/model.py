@@ -1,6 +1,6 @@
 """From the settings of a run and the facts of its data to a model and an objective."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from permlab.datasets.store import GraphStore
 from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.names import parse
 from permlab.platform.plugins.resolve import backbone_named, metric_named, readout_named, resolved
+from permlab.platform.run.split import positive_weights, split_of
 from permlab.platform.settings.run import RunSettings
 from permlab.readouts.base import sizes_of
 from permlab.readouts.catalogue import build as build_readout
@@ -39,26 +40,31 @@ class DataFacts:
     max_nodes: int
     feature_names: list[str]
     degrees: tuple[int, ...] = ()  # how many nodes have 0, 1, 2, … neighbours, if Γ may ask for it
+    pos_weight: tuple[float, ...] = ()  # of every label in the loss, if `train.pos_weight` is set
 
     @classmethod
-    def of(cls, manifest: Manifest, targets: tuple[str, ...], degrees: tuple[int, ...] = ()) -> "DataFacts":
+    def of(cls, manifest: Manifest, targets: tuple[str, ...]) -> "DataFacts":
         features, edges = manifest.feature_names, len(manifest.edge_feature_names)
-        return cls(
-            manifest.task, targets, manifest.classes, len(features), edges, manifest.max_nodes, features, degrees
-        )
+        return cls(manifest.task, targets, manifest.classes, len(features), edges, manifest.max_nodes, features)
 
     @classmethod
     def of_store(cls, store: GraphStore, settings: RunSettings) -> "DataFacts":
-        if settings.model.backbone in NO_DEGREES:
-            return cls.of(store.manifest, store.targets)
-        degrees = np.bincount(np.diff(store.a_ptr) - 1)  # Â has a loop at every node
-        return cls.of(store.manifest, store.targets, tuple(degrees.tolist()))
+        facts = cls.of(store.manifest, store.targets)
+        if settings.model.backbone not in NO_DEGREES:
+            degrees = np.bincount(np.diff(store.a_ptr) - 1)  # Â has a loop at every node
+            facts = replace(facts, degrees=tuple(degrees.tolist()))
+        if isinstance(settings.train.pos_weight, float):
+            facts = replace(facts, pos_weight=(settings.train.pos_weight,) * len(store.targets))
+        elif settings.train.pos_weight:
+            facts = replace(facts, pos_weight=positive_weights(store.y[split_of(store, settings).train]))
+        return facts
 
     @classmethod
     def stored(cls, document: dict[str, Any]) -> "DataFacts":
         """As an older version wrote it, too: one target, two classes, no edge features."""
         facts: dict[str, Any] = {"targets": ("y",), "classes": 2, "edge_channels": 0} | document
-        return cls(**facts | {"targets": tuple(facts["targets"]), "degrees": tuple(facts.get("degrees", ()))})
+        lists = {name: tuple(facts.get(name, ())) for name in ("targets", "degrees", "pos_weight")}
+        return cls(**facts | lists)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -79,7 +85,12 @@ def build_objective(settings: RunSettings, facts: DataFacts, std: Tensor | None 
     if len(metrics) < len(named):
         raise ConfigError("objective.metrics names a metric twice; give a subclass of its own name for other options")
     if kind.head == "auto" or kind.head in BY_KIND:
-        return choose_objective(facts.task, facts.targets, facts.classes, kind.head, loss_function, metrics, std)
+        weights = torch.tensor(facts.pos_weight) if facts.pos_weight else None
+        return choose_objective(
+            facts.task, facts.targets, facts.classes, kind.head, loss_function, metrics, std, weights
+        )
+    if settings.train.pos_weight:
+        raise ConfigError(f"train.pos_weight goes with binary and multilabel, not with objective.kind={chosen.kind}")
     usual = {"targets": facts.targets, "names": facts.targets, "classes": facts.classes, "std": std}
     usual |= {"loss": loss_function} if loss.head != "auto" else {}
     objective = made_by_name(kind.head, resolved(kind.head, "objectives"), kind.options, ObjectiveError, usual)

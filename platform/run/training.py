@@ -23,9 +23,11 @@ from permlab.platform.run.lightning_internals import SignalProofTrainer, set_cou
 from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.numerics import Numerics, device_of, differences, numerics_now
 from permlab.platform.run.process_settings import process_for_runs
+from permlab.platform.run.split import check_labels, split_of
 from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import Standardise, standardise_on
+from permlab.tasks.objectives import Objective
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
@@ -69,11 +71,8 @@ class Training:
         store = store or open_store(settings)
         store.check_targets()
         facts = DataFacts.of_store(store, settings)
-        held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
-        split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
-        for part in settings.splits:
-            if not len(getattr(split, part.removesuffix("_perm"))):
-                raise ConfigError(f"the {part} part is empty; set data.{part} to at least 1")
+        split = split_of(store, settings)
+        check_labels(store, split)
         store.graph_id, store.y  # noqa: B018  map them now, so that the cache may be removed while training
         data = GraphData(
             store,
@@ -89,6 +88,7 @@ class Training:
             standardise_on(torch.from_numpy(store.y[split.train])) if settings.objective.standardise else (0, None)
         )
         objective = build_objective(settings, facts, std)
+        check_monitor(settings, objective)
         scale = None if std is None else Standardise(mean, std)
         model = build_model(settings, facts, objective.outputs, scale)
         task = GraphTask(model, objective, settings.splits, recipe_of(settings))
@@ -161,7 +161,7 @@ class Training:
         )
 
     def _fit(self, trainer: pl.Trainer, task: GraphTask, keeper: Keeper) -> None:
-        """Train the remaining epochs, and evaluate the final weights."""
+        """Train the remaining epochs, and evaluate the final weights: with `data.test`, the holdout is read here."""
         state = keeper.state
         if not keeper.over:
             resume(trainer, self.data, state)
@@ -171,9 +171,12 @@ class Training:
             keeper.check(task, state.epoch)
             keeper.evaluated(task)
             keeper.on_epoch(state.history)
-        if state.best_epoch is not None and state.best_epoch != state.epoch:
+        chosen = state.epoch if state.best_epoch is None else state.best_epoch
+        if chosen != state.epoch:
             task.model.load_state_dict(state.best_weights)
-            self._evaluate(trainer, task, state.best_epoch)
+        task.splits = self.data.splits = self.settings.splits_at_end
+        if chosen != state.epoch or self.settings.data.test:
+            self._evaluate(trainer, task, chosen)
 
     def _evaluate(self, trainer: pl.Trainer, task: GraphTask, epoch: int) -> None:
         """Evaluate the current weights, with the permutations of the end of this epoch."""
@@ -186,9 +189,15 @@ def open_store(settings: RunSettings) -> GraphStore:
     return GraphStore.open(settings.dataset, settings.data.target, build_missing=True)
 
 
+def check_monitor(settings: RunSettings, objective: Objective) -> None:
+    monitor = settings.train.monitor
+    if monitor and monitor not in objective.metrics:
+        raise ConfigError(f"train.monitor={monitor}: {settings.dataset} is measured by {', '.join(objective.metrics)}")
+
+
 def recipe_of(settings: RunSettings) -> Recipe:
     """How the weights are trained. It never uses the holdout."""
-    train, validated = settings.train, bool(settings.data.validation)
+    train, validated = settings.train, settings.data.validated
     return Recipe(
         train.optimizer,
         train.learning_rate,

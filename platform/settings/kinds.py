@@ -1,8 +1,10 @@
-"""Kinds of settings, each checked in one place: names that become folders, folders, data sets, plug-ins."""
+"""Kinds of settings, each checked in one place: names that become folders, folders, data sets, splits, plug-ins."""
 
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -79,6 +81,23 @@ def _by_path(text: str) -> str:
     return text
 
 
+SCAFFOLD, STRATIFIED = "scaffold", "stratified:"
+MOST_FOLDS = 1000
+
+
+def _splits(text: str) -> str:
+    """scaffold, stratified:K, or the whole path of a file of folds, which may also lie in the mirror."""
+    folds = text.removeprefix(STRATIFIED)
+    if text == SCAFFOLD or (text != folds and folds.isdecimal() and 2 <= int(folds[:9]) <= MOST_FOLDS):
+        return text
+    if not text.endswith(".json"):
+        raise SettingError(f"choose scaffold, stratified:K with K from 2 to {MOST_FOLDS}, or a file that ends in .json")
+    mirrored = Path(os.environ.get("PERMLAB_MIRROR", ""), "splits", text)
+    path = Path(text).expanduser()
+    return str((mirrored if not path.exists() and mirrored.is_file() else path).resolve())
+
+
+SplitsName = Annotated[str, AfterValidator(_splits)]
 MethodName = Annotated[str, AfterValidator(method_name)]
 BackboneName = Annotated[str, AfterValidator(lambda text: _plug(text, "backbones", "backbone"))]
 ObjectiveName = Annotated[str, AfterValidator(lambda text: _plug(text, "objectives", "objective"))]

@@ -8,10 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from permlab.datasets.folds import digest_of, read_folds
 from permlab.platform.errors import SettingError
 from permlab.platform.plugins.names import codes_among
 from permlab.platform.settings.kinds import (
     BUILT_IN,
+    SCAFFOLD,
+    STRATIFIED,
     BackboneName,
     CallbackName,
     DatasetName,
@@ -22,6 +25,7 @@ from permlab.platform.settings.kinds import (
     MetricName,
     ObjectiveName,
     OrNone,
+    SplitsName,
     data_codes,
 )
 from permlab.readouts.names import facts_of
@@ -81,6 +85,12 @@ class TrainSettings(Settings):
         ge=1,
         description="stop after so many evaluations without a better validation metric, and take the best weights",
     )
+    monitor: Annotated[str | None, OrNone] = Field(
+        None, description="that validation metric (default: the objective's headline: auc, acc, mae)"
+    )
+    pos_weight: Annotated[Annotated[float, Field(gt=0)] | Literal["balanced"] | None, OrNone] = Field(
+        None, description="weight of positive labels in the loss; balanced: negatives / positives in training"
+    )
     engine: Literal["auto", "plain", "fast"] = Field(
         "auto", description="who takes the training steps: the compiled engine (fast) or the definition (plain)"
     )
@@ -104,9 +114,59 @@ class DataSettings(Settings):
     split_seed: Annotated[int | None, OrNone] = Field(
         None, ge=0, description="hold out the same graphs in every seed (default: the seed)"
     )
+    splits: Annotated[SplitsName | None, OrNone] = Field(
+        None, description="FILE.json (published folds), stratified:K (K folds), scaffold (default: drawn by the seed)"
+    )
+    fold: Annotated[int | None, OrNone] = Field(None, ge=0, description="the fold that is held out, counted from 0")
+    test: bool = Field(
+        False, description="with a validation part: measure the holdout too, once, with the final weights"
+    )
     target: Annotated[str | None, OrNone] = Field(
         None, description="target of the data set, several joined by +, or * for all (default: the data set's own)"
     )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        cut = {"holdout": self.holdout is not None, "validation": bool(self.validation)}
+        cut["split_seed"] = self.split_seed is not None
+        given = [name for name, is_given in cut.items() if is_given]
+        taken = [name for name in given if name not in self._free]
+        if self.splits and taken:
+            raise ValueError(f"data.splits={self.splits} leaves no choice of data.{taken[0]}; leave that out")
+        if self.fold is not None and not self.has_folds:
+            raise ValueError("data.fold needs folds: set data.splits to a file of folds or to stratified:K")
+        if self.test and not self.validated:
+            raise ValueError("data.test is for runs with a validation part; without one the holdout is always measured")
+        return self
+
+    @property
+    def _free(self) -> tuple[str, ...]:
+        """The other settings of the split that `splits` leaves free."""
+        if self.splits == SCAFFOLD:
+            return ("holdout", "validation")
+        return () if self.splits_file else ("validation", "split_seed")
+
+    @property
+    def splits_file(self) -> str | None:
+        """The file of published folds, if there is one."""
+        named = self.splits is not None and self.splits != SCAFFOLD and not self.splits.startswith(STRATIFIED)
+        return self.splits if named else None
+
+    @property
+    def has_folds(self) -> bool:
+        return self.splits not in (None, SCAFFOLD)
+
+    @property
+    def folds(self) -> int:
+        """How many folds there are to choose from."""
+        if self.splits_file:
+            return len(read_folds(self.splits_file))
+        return int((self.splits or "").removeprefix(STRATIFIED)) if self.has_folds else 0
+
+    @property
+    def validated(self) -> bool:
+        """Whether there is a validation part."""
+        return bool(self.validation or self.splits_file)
 
 
 class ObjectiveSettings(Settings):
@@ -145,7 +205,9 @@ class RunSettings(Settings):
     def _fits(self) -> Self:
         if self.train.fresh_permutations and not self.permutations:
             raise ValueError("train.fresh_permutations needs train.permutations above 0")
-        if self.train.patience and not self.data.validation:
+        if self.data.has_folds and self.data.fold is None:
+            raise ValueError(f"data.splits={self.data.splits} has folds; choose one with data.fold, counted from 0")
+        if self.train.patience and not self.data.validated:
             raise ValueError("train.patience needs a validation part that says when to stop: set data.validation")
         if self.train.engine == "fast" and self.plain_only:
             raise ValueError(f"train.engine=fast does not go with {self.plain_only}; choose auto or plain")
@@ -171,6 +233,7 @@ class RunSettings(Settings):
         asked = {
             f"train.precision={train.precision}": train.precision != 32,
             f"train.gradient_clip={train.gradient_clip}": train.gradient_clip is not None,
+            f"train.pos_weight={train.pos_weight}": train.pos_weight is not None,
             f"train.scheduler={train.scheduler}": train.scheduler != "none",
             "train.fast_dev_run": train.fast_dev_run,
             f"train.overfit_batches={train.overfit_batches}": train.overfit_batches > 0,
@@ -186,13 +249,26 @@ class RunSettings(Settings):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """What is measured. While a validation part is cut off, the holdout is not looked at."""
-        return ("train", "validation") if self.data.validation else ("train", "holdout", "holdout_perm")
+        """What is measured during training. While a validation part is cut off, the holdout is not looked at."""
+        return ("train", "validation") if self.data.validated else ("train", "holdout", "holdout_perm")
+
+    @property
+    def splits_at_end(self) -> tuple[str, ...]:
+        """What is measured with the final weights."""
+        return (*self.splits, "holdout", "holdout_perm") if self.data.test else self.splits
 
     @property
     def temporary(self) -> bool:
         """A run of Lightning's debugging switches: nothing of it is kept."""
         return self.train.fast_dev_run or bool(self.train.overfit_batches)
+
+    @property
+    def held_out(self) -> str:
+        """What the holdout depends on, if it is not drawn at random: all that a tuning and its cells must share."""
+        if self.data.splits is None:
+            return ""
+        data = key_fields(self)["data"]
+        return json.dumps({name: data.get(name) for name in ("splits", "fold", "holdout", "validation", "split_seed")})
 
     @property
     def plugs(self) -> list[str]:
@@ -207,13 +283,19 @@ class RunSettings(Settings):
         return bool(self.readout or self.backbone or self.data.target) or any(name not in plain for name in self.plugs)
 
     @property
+    def splits_file(self) -> str | None:
+        """The file of published folds that this run names."""
+        return self.data.splits_file
+
+    @property
     def codes(self) -> list[str]:
         """The code that this run names by path."""
         return [*codes_among(self.plugs), *data_codes([self.dataset])]
 
     @property
     def name(self) -> str:
-        return f"{self.method}-d{self.d}-s{self.seed}"
+        fold = "" if self.data.fold is None else f"-f{self.data.fold}"
+        return f"{self.method}-d{self.d}{fold}-s{self.seed}"
 
 
 NOT_IN_KEY = {
@@ -227,14 +309,17 @@ NOT_IN_KEY = {
 }
 
 
-LATER = ("backbone", "objective", "model.backbone", "train.callbacks", "data.target")
+LATER = (
+    *("backbone", "objective", "model.backbone", "train.callbacks", "train.monitor", "train.pos_weight"),
+    *("data.target", "data.splits", "data.fold", "data.test"),
+)
 
 
 def key_fields(settings: RunSettings) -> dict[str, Any]:
     """Everything that can change the result by more than rounding, besides the data.
 
-    Code stands by the digest of its files, not by its path. Settings that came later are left out while they have their
-    defaults, so that older keys stay.
+    Code and folds stand by the digest of their files, not by their path. Settings that came later are left out while
+    they have their defaults, so that older keys stay.
     """
     from permlab.platform.plugins.digests import with_digests
 
@@ -245,6 +330,8 @@ def key_fields(settings: RunSettings) -> dict[str, Any]:
         inside, default = (fields[group], defaults[group]) if group else (fields, defaults)
         if inside[field] == default[field]:
             del inside[field]
+    if settings.data.splits_file:
+        fields["data"]["splits"] = digest_of(settings.data.splits_file)
     return fields
 
 

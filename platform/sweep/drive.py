@@ -20,7 +20,15 @@ from permlab.platform.sweep.cell_task import run_cell_in_worker
 from permlab.platform.sweep.folder import close_folder, open_folder, status_of
 from permlab.platform.sweep.plan import Cell, make_plan, manifest_of
 from permlab.platform.tracking.courier import Courier
-from permlab.platform.tuning.choice import Choice, Kind, baseline_name, check_choice, read_choices, write_choices
+from permlab.platform.tuning.choice import (
+    Choice,
+    Kind,
+    baseline_name,
+    check_choice,
+    kind_of_cell,
+    read_choices,
+    write_choices,
+)
 
 
 @dataclass
@@ -44,7 +52,9 @@ def run_sweeps(settings: SweepSettings, address: str | None) -> Iterator[Driven]
     tuned = run_sweep(settings.model_copy(update={"tune": None, "tuned": [settings.name]}), address)
     yield tuned
     if not tuned.ended.code and settings.tune.baseline:
-        data = settings.data.model_copy(update={"split_seed": settings.data.split_seed or 0})
+        data = settings.data
+        if data.splits is None:
+            data = data.model_copy(update={"split_seed": data.split_seed or 0})
         name = baseline_name(settings.name)
         note(f"\n{name}: the default settings, to compare")
         yield run_sweep(settings.model_copy(update={"tune": None, "name": name, "data": data}), address)
@@ -58,7 +68,7 @@ def plan_of(settings: SweepSettings) -> tuple[list[Cell], dict[Kind, Choice]]:
     choices = tuned_choices(settings)
     plan = make_plan(settings.cells(choices))
     for cell in plan if choices else []:
-        cell.tags = choices[cell.settings.dataset, cell.settings.method, cell.settings.d].tags
+        cell.tags = choices[kind_of_cell(cell.settings)].tags
     return plan, choices
 
 
@@ -110,10 +120,11 @@ def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
     available = read_choices(settings.tuned, Path(settings.runs))
     chosen: dict[Kind, Choice] = {}
     for cell in settings.model_copy(update={"seed": settings.seed[:1]}).cells():
-        choice = available.get((cell.dataset, cell.method, cell.d))
+        choice = available.get(kind_of_cell(cell))
         if choice is None:
             known = ", ".join(choice.study for choice in available.values())
-            raise ConfigError(f"nothing was tuned for {cell.dataset} {cell.method} d={cell.d}; tuned: {known}")
+            fold = "" if cell.data.fold is None else f" fold {cell.data.fold}"
+            raise ConfigError(f"nothing was tuned for {cell.dataset} {cell.method} d={cell.d}{fold}; tuned: {known}")
         group = open_array(folder_of(parse_name(cell.dataset)), "group", cell.dataset)
         check_choice(choice, cell, manifest_of(cell.dataset), group)
         chosen[choice.kind] = choice

@@ -39,6 +39,8 @@ class Cell:
         """Its entry in plan.json."""
         names = ("dataset", "method", "d", "seed")
         facts = {name: getattr(self.settings, name) for name in names}
+        if self.settings.data.fold is not None:
+            facts["fold"] = self.settings.data.fold
         tags = {"tags": self.tags} if self.tags else {}
         return (
             {"key": self.key, "name": self.settings.name} | facts | {"expected_seconds": round(self.seconds, 1)} | tags

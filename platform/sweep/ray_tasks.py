@@ -30,6 +30,8 @@ from permlab.datasets.cache import build, folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.checked import checked_manifest
 from permlab.datasets.errors import DataError
+from permlab.datasets.folds import content_of
+from permlab.datasets.folds import receive as receive_folds
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
 from permlab.platform.display.console import note
@@ -157,6 +159,7 @@ def _execute(
     data: list[Any],
     digest: str,
     codes: list[Shipped],
+    folds: bytes = b"",
 ) -> dict[str, Any]:
     """In a worker: run the job, whose files go to `folder` in the runs folder. If this node does not share it, they
     travel back with the result."""
@@ -165,6 +168,8 @@ def _execute(
     except ConfigError as error:
         return {"status": "FAILED", "error": str(error)}
     _receive(job.dataset, data, digest)
+    if folds:
+        receive_folds(job.splits_file, folds)
     if (Path(runs) / sentinel).exists():
         return _guarded(runner, job)
     local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
@@ -270,7 +275,8 @@ class Tasks:
         job = job.model_copy(update={"runs": str(self.runs)})
         digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
         data, codes = self.data.get(job.dataset, []), [loaded(head).shipped for head in job.codes]
-        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes)
+        folds = content_of(job.splits_file) if job.splits_file else b""
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes, folds)
         self.under_way[reference] = (label, folder)
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:

@@ -45,7 +45,8 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
     if chosen:
         tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
     run = parent.info
-    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning)
+    protocol = parent.data.params.get("protocol", "paper")
+    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning, protocol=protocol)
 
 
 def download_artifacts(run_id: str, runs: Path) -> Path:

@@ -18,7 +18,12 @@ from permlab.platform.settings.yaml_text import load_yaml
 from permlab.platform.tuning.space import with_values
 
 FILE, STUDIES = "tuned.yaml", "studies.json"  # the chosen settings, and all trials
-Kind = tuple[str, str, int]  # dataset, method, d
+Kind = tuple[str, str, int, int | None]  # dataset, method, d, fold
+
+
+def kind_of_cell(cell: RunSettings) -> Kind:
+    """What is tuned separately."""
+    return cell.dataset, cell.method, cell.d, cell.data.fold
 
 
 def baseline_name(sweep: str) -> str:
@@ -41,11 +46,13 @@ class Choice(Settings):
     value: float
     default: float | None = Field(description="value of trial 0, the default settings")
     settings: dict[str, Any]
+    fold: int | None = None
+    held_out: str = Field("", description="what the holdout depends on, if it is not drawn from split_seed")
     code: str = Field("", description="the method by the digest of its code, if it is a plug-in")
 
     @property
     def kind(self) -> Kind:
-        return self.dataset, self.method, self.d
+        return self.dataset, self.method, self.d, self.fold
 
     @property
     def tags(self) -> dict[str, str]:
@@ -53,8 +60,10 @@ class Choice(Settings):
 
     def apply(self, settings: RunSettings) -> RunSettings:
         """The settings with the chosen values, and with the holdout that the trials never saw."""
-        data = settings.data.model_copy(update={"split_seed": self.split_seed})
-        return with_values(settings.model_copy(update={"data": data}), self.settings)
+        if not self.held_out:
+            data = settings.data.model_copy(update={"split_seed": self.split_seed})
+            settings = settings.model_copy(update={"data": data})
+        return with_values(settings, self.settings)
 
 
 def code_of(settings: RunSettings) -> str:
@@ -110,6 +119,10 @@ def check_choice(choice: Choice, settings: RunSettings, manifest: Manifest, grou
         raise ConfigError(f"{choice.study} was tuned on another version of {choice.dataset}; tune again")
     if choice.code != code_of(settings):
         raise ConfigError(f"{choice.study} was tuned with another version of {choice.method}; tune again")
+    if choice.held_out != settings.held_out:
+        raise ConfigError(f"{choice.study} was tuned on another split (data.splits, and its settings); tune again")
+    if choice.held_out:
+        return
     if settings.data.split_seed not in (None, choice.split_seed):
         raise ConfigError(
             f"{choice.study} was tuned with data.split_seed={choice.split_seed}; with {settings.data.split_seed} the "

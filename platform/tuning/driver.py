@@ -50,7 +50,8 @@ class Tuned:
 
     @property
     def label(self) -> str:
-        return f"{self.settings.method}-d{self.settings.d}"
+        fold = self.settings.data.fold
+        return f"{self.settings.method}-d{self.settings.d}" + ("" if fold is None else f"-f{fold}")
 
 
 @dataclass

@@ -1,12 +1,13 @@
-"""From settings to studies: one per (dataset, method, d), everything checked before the first trial."""
+"""From settings to studies: one per (dataset, method, d, fold), everything checked before the first trial."""
 
 from pathlib import Path
 from typing import Any
 
+from permlab.datasets.folds import read_folds
 from permlab.datasets.manifest import Manifest, chosen_targets
 from permlab.datasets.randomness import derive_seed
 from permlab.platform.errors import ConfigError
-from permlab.platform.settings.run import RESULT_VERSION, RunSettings, key_fields
+from permlab.platform.settings.run import RESULT_VERSION, DataSettings, RunSettings, key_fields
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.plan import manifest_of
 from permlab.platform.tuning.choice import Choice, code_of
@@ -32,7 +33,7 @@ def tuning_folder(settings: SweepSettings) -> Path:
 def metric_of(tune: TuneSettings, cell: RunSettings, manifest: Manifest) -> str:
     """The metric that the study optimises; its objective says which way is better."""
     known = _metrics(cell, manifest)
-    metric = tune.metric or next(iter(known))
+    metric = tune.metric or cell.train.monitor or next(iter(known))
     if metric not in known:
         raise ConfigError(f"tune.metric={metric}: {manifest.name} is measured by {', '.join(known)}")
     return metric
@@ -59,20 +60,35 @@ def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple
         if not space:
             raise ConfigError(f"tune.space names nothing to search for {cell.method}")
         check_options(cell, space, manifest.max_nodes)
-        split_seed = cell.data.split_seed or 0
-        data = cell.data.model_copy(update={"validation": tune.validation, "split_seed": split_seed})
-        trial = cell.model_copy(update={"data": data})
-        name = f"{settings.name}/{cell.dataset}/{cell.method}/d{cell.d}"
+        trial = cell.model_copy(update={"data": _trial_data(cell.data, tune)})
+        fold = "" if cell.data.fold is None else f"/f{cell.data.fold}"
+        name = f"{settings.name}/{cell.dataset}/{cell.method}/d{cell.d}{fold}"
         checked[name] = (trial, space, metric_of(tune, cell, manifest))
     return checked
 
 
+def _trial_data(data: DataSettings, tune: TuneSettings) -> DataSettings:
+    """With a validation part; no trial measures the holdout."""
+    cut: dict[str, Any] = {}
+    if data.splits is None:
+        cut = {"validation": tune.validation, "split_seed": data.split_seed or 0}
+    elif not data.validated:
+        raise ConfigError(f"tuning on data.splits={data.splits} needs a validation part: set data.validation")
+    return data.model_copy(update=cut | {"test": False})
+
+
+def _seeds(tune: TuneSettings, data: DataSettings) -> list[int]:
+    """Of a trial; with a file of folds, they take its model-selection parts in turn."""
+    seeds = [derive_seed(tune.seed, _TRIALS, i) % 2**31 for i in range(tune.seeds)]
+    parts = len(read_folds(data.splits_file)[data.fold or 0].parts) if data.splits_file else 1
+    return [seed - seed % parts + i % parts for i, seed in enumerate(seeds)]
+
+
 def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> list[Tuned]:
     storage = open_storage(storage_url(settings, tune), lease)
-    seeds = [derive_seed(tune.seed, _TRIALS, i) % 2**31 for i in range(tune.seeds)]
     studies = []
     for name, (trial, space, metric) in check_tuning(settings, tune).items():
-        manifest = manifest_of(trial.dataset)
+        manifest, seeds = manifest_of(trial.dataset), _seeds(tune, trial.data)
         study = Study(
             name=name,
             storage=storage,
@@ -125,6 +141,8 @@ def choose(tuned: Tuned) -> Choice | None:
         digest=tuned.dataset["digest"],
         method=settings.method,
         d=settings.d,
+        fold=settings.data.fold,
+        held_out=settings.held_out,
         split_seed=settings.data.split_seed or 0,
         holdout=tuned.dataset["holdout"] if settings.data.holdout is None else settings.data.holdout,
         metric=tuned.metric,
@@ -146,6 +164,7 @@ def summary(tuned: Tuned) -> dict[str, Any]:
         "dataset": tuned.settings.dataset,
         "method": tuned.settings.method,
         "d": tuned.settings.d,
+        "fold": tuned.settings.data.fold,
         "metric": tuned.metric,
         "maximise": tuned.study.maximise,
         "seeds": len(tuned.seeds),

@@ -35,6 +35,10 @@ class TrialJob(Settings):
         return self.settings.dataset
 
     @property
+    def splits_file(self) -> str | None:
+        return self.settings.data.splits_file
+
+    @property
     def codes(self) -> list[str]:
         return self.settings.codes
 

@@ -125,6 +125,8 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
         return f"the engine does not know the loss {name}"
     if getattr(objective, "std", None) is not None:
         return "the engine does not know standardised targets"
+    if getattr(objective, "pos_weight", None) is not None:
+        return "the engine does not know weights of positive labels"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if task.recipe.scheduler != "none":

@@ -33,7 +33,9 @@ def test_recipes_are_valid_and_as_in_the_paper(recipe: str) -> None:
     settings = read_settings(SweepSettings, [recipe])
     model, train = settings.model, settings.train
     assert (model.layers, model.hidden, model.head_layers, model.head_hidden, train.batch_size) == (3, 50, 3, 150, 128)
-    assert train.epochs == (300 if recipe.startswith("paper") else {"quick": 10, "league": 30}[recipe])
+    assert train.epochs == (
+        300 if recipe.startswith("paper") else {"quick": 10, "league": 30, "fair-comparison": 100}[recipe]
+    )
 
 
 def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
@@ -70,9 +72,20 @@ def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
         (["d=0", "seed=-1"], "d=0.*; seed=-1"),
         (
             ["nowhere.yaml"],
-            r"neither key=value, nor a YAML file, nor a recipe \(league, paper-proteins, paper-qm9, quick\)",
+            r"neither key=value, nor a YAML file, nor a recipe \(fair-comparison, league, paper-proteins, .*quick\)",
         ),
         (["d=3", "d.x=3"], "'d' is a value, not a group"),
+        (["data.splits=random"], "data.splits=random: choose scaffold, stratified:K .* or a file that ends in .json"),
+        (["data.splits=stratified:1"], "choose scaffold, stratified:K with K from 2"),
+        (["data.splits=stratified:9"], "data.splits=stratified:9 has folds; choose one with data.fold"),
+        (["data.splits=stratified:9", "data.fold=1", "data.holdout=9"], "leaves no choice of data.holdout"),
+        (["data.splits=a.json", "data.fold=1", "data.validation=9"], "a.json leaves no choice of data.validation"),
+        (["data.splits=scaffold", "data.split_seed=9"], "scaffold leaves no choice of data.split_seed"),
+        (["data.fold=3"], "data.fold needs folds: set data.splits"),
+        (["data.test=true"], "data.test is for runs with a validation part"),
+        (["train.pos_weight=0"], "train.pos_weight=0"),
+        (["train.pos_weight=heavy"], "train.pos_weight=heavy"),
+        (["train.engine=fast", "train.pos_weight=balanced"], "train.engine=fast .*train.pos_weight=balanced"),
         (["d=true"], "d=True: true and false do not fit here"),
         (["train.learning_rate=true"], "true and false do not fit here"),
         (["d=99999999"], "d=99999999: input should be less than or equal to 10000"),

@@ -61,7 +61,7 @@ def test_each_cell_gets_the_settings_of_its_own_study(runs: Path) -> None:
 def test_a_tuning_its_file_and_its_study_give_the_same_choice(runs: Path) -> None:
     by_study = read_choices([f"first/{DATA}/sum/d3"], runs)
     by_file = read_choices([str(runs / "tunings" / "first" / "tuned.yaml")], runs)
-    assert set(by_study) == {(DATA, "sum", 3)} and by_study.items() <= by_file.items()
+    assert set(by_study) == {(DATA, "sum", 3, None)} and by_study.items() <= by_file.items()
     assert by_file == read_choices(["first"], runs)
 
 
