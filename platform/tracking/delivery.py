@@ -88,17 +88,17 @@ class Delivery:
         self.client.update_run(self.run_id, status=RUNNING)
         self.changed(status=RUNNING, delivered="", error=False)
 
-    def abandon(self) -> None:
+    def abandon(self, ended: float) -> None:
         """Mark a run whose process died as killed."""
         if self.stored and self.stored.status == RUNNING:
-            self.client.set_terminated(self.run_id, KILLED)
+            self.client.set_terminated(self.run_id, KILLED, milliseconds(ended))
             self.changed(status=KILLED)
 
     def finish(self, status: str, ended: float, fingerprint: str) -> None:
         """Set the final status, after all else was delivered, and delete earlier runs of the same cell or sweep."""
         self.client.set_terminated(self.run_id, status, milliseconds(ended))
         for other in [run for run in self.namesakes if run.run_id != self.run_id]:
-            self.client.delete_run(other.run_id)
+            self.experiment.delete(other)
             self.namesakes.remove(other)
         self.changed(status=status, delivered=fingerprint)
         self.experiment.delivered.append(self.folder.name)
@@ -114,7 +114,7 @@ class Delivery:
         for name, text in (texts or {}).items():
             (bundle / name).write_text(text)
         assert self.stored
-        self.experiment.log_artifacts(self.stored, bundle)
+        self.experiment.log_artifacts(self.stored.artifacts, bundle)
         shutil.rmtree(bundle, ignore_errors=True)
 
 
