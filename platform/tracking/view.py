@@ -54,6 +54,7 @@ def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: st
             "groupsExpanded": {",".join(f"tag.{name}.{group[name]}" for name in names): False for group in groups}
             | {",".join(f"tag.{name}" for name in names): True},  # runs of no group: the sweep itself
             "useGroupedValuesInCharts": True,
+            "runListHidden": True,  # the charts name and colour the groups; the list would take half of a small screen
             "runsHiddenMode": "SHOW_ALL",
             "hideEmptyCharts": True,
             "isAccordionReordered": True,
