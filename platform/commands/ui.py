@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         err.print(f"the dashboard is the tracking server itself: {uri}", markup=False)
         parts = urlsplit(uri)
         address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # no password in a link
-        show_sweeps(runs, address.rstrip("/"), opens)
+        show(pages_of(runs, address.rstrip("/")), opens)
         return 0
     check_port(args.port)
     if path := sqlite_file(uri):
@@ -61,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
         signal.signal(number, stop)
     with suppress(Stopped), dashboard(uri, args.port, runs / LOG) as server:
         err.print(f"{address} (Ctrl-C ends it)", markup=False)
+        pages = pages_of(runs, address)  # while the server starts
         await_answer(f"{address}/health", server, runs / LOG)
-        show_sweeps(runs, address, opens)
+        show(pages, opens)
         server.wait()
         raise RunError(f"the dashboard has ended; {runs / LOG} says why")
     return 0
@@ -72,16 +73,20 @@ def stop(*_: object) -> NoReturn:
     raise Stopped
 
 
-def show_sweeps(runs: Path, address: str, opens: bool) -> None:
-    """Print the address of every sweep's page, and open the first: the newest."""
+def pages_of(runs: Path, address: str) -> dict[str, str]:
+    """The address of every sweep's page, the newest first."""
     with store_errors(tracking_uri(runs)):
-        pages = {name: f"{address}/{place}" for name, place in sweep_pages(runs).items()}
+        return {name: f"{address}/{place}" for name, place in sweep_pages(runs).items()}
+
+
+def show(pages: dict[str, str], opens: bool) -> None:
+    """Print the addresses, and open the first."""
     for name, page in pages.items():
         err.print(f"  {name}: {page}", markup=False, soft_wrap=True)
-    if opens:
+    if opens and pages:
         import webbrowser
 
-        webbrowser.open(next(iter(pages.values()), address))
+        webbrowser.open(next(iter(pages.values())))
 
 
 def has_browser() -> bool:

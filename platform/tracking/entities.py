@@ -71,7 +71,7 @@ def _signature(folder: Path) -> Any:
 
     facts = (load_json(folder / "run.json") or {})["model"]
     real, whole = np.dtype("float32"), np.dtype("int64")
-    inputs = [
+    inputs: list[Any] = [
         TensorSpec(real, (-1, facts["in_channels"]), "x"),
         TensorSpec(whole, (2, -1), "edge_index"),
         TensorSpec(whole, (-1,), "ptr"),

@@ -18,7 +18,9 @@ class ServedModel:
 
     def predict(self, model_input: dict[str, np.ndarray], params: dict[str, Any] | None = None) -> np.ndarray:
         arrays = {name: torch.as_tensor(np.asarray(array)) for name, array in model_input.items()}
-        batch = GraphBatch(**arrays, y=torch.full((len(arrays["ptr"]) - 1,), float("nan")))
+        x, edge_index, ptr = (arrays[name] for name in ("x", "edge_index", "ptr"))
+        unknown = torch.full((len(ptr) - 1,), float("nan"))
+        batch = GraphBatch(x, edge_index, ptr, unknown, arrays.get("edge_attr"))
         with torch.no_grad():
             predictions: np.ndarray = self.model(batch).float().numpy()
         return predictions

@@ -84,40 +84,37 @@ class SweepDelivery(Delivery):
         if not self.is_delivered(status, fingerprint):
             gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
             self.log_files((*SWEEP_FILES, HISTORIES))
-            self._summarise(fingerprint, ended)
+            tags, metrics, started = {}, [], self._started_cells()
+            if started:  # a tuning has none
+                self.client.log_inputs(self.run_id, [dataset_input(run) for run in started])
+                tags, metrics = self._summarise(started, ended)
+            self.log({}, tags | {DELIVERED: fingerprint}, metrics)
             self.finish(status, ended, fingerprint)
 
-    def _started_cells(self) -> dict[str, dict[str, Any]]:
+    def _started_cells(self) -> list[dict[str, Any]]:
         """One cell of each data set, as far as one has started: its run.json."""
         runs: dict[str, dict[str, Any]] = {}
         for cell in self.plan:
             if cell["dataset"] not in runs and (run := read_json(self.cells_folder / cell["key"] / "run.json")):
                 runs[cell["dataset"]] = run
-        return runs
+        return list(runs.values())
 
     def _arrange(self) -> None:
         """Set the view of the experiment as soon as the cells say what they measure."""
-        started = self._started_cells().values()
-        if objectives := [json.loads(run["tags"]["objective"]) for run in started if "objective" in run["tags"]]:
+        if objectives := _objectives(self._started_cells()):
             query = f"tags.`permlab.sweep` = '{self.folder.name}'"  # a tuning may share the experiment
             self.experiment.arrange(shared_view(objectives, self.plan, query))
 
-    def _summarise(self, fingerprint: str, ended: float) -> None:
-        """Log the data sets, the means of the headline metrics, and a description."""
+    def _summarise(self, started: list[dict[str, Any]], ended: float) -> tuple[dict[str, str], list[Any]]:
+        """A description, and the means of the headline metrics."""
         from mlflow.entities import Metric
 
-        started = self._started_cells().values()
-        if started:
-            self.client.log_inputs(self.run_id, [dataset_input(run) for run in started])
-        headlines = {json.loads(run["tags"].get("objective", '{"headline": ""}'))["headline"] for run in started}
+        headlines = {objective["headline"] for objective in _objectives(started)}
         means = mean_metrics(self.folder, headlines)
         report = self.client.get_run(self.run_id).data.tags.get(REPORT)
         line = report and report_line(self.experiment.experiment_id, self.run_id, report)
-        self.log(
-            {},
-            {DELIVERED: fingerprint, NOTE: describe(self.folder, line)},
-            [Metric(name, mean, milliseconds(ended), 0) for name, mean in means.items()],
-        )
+        metrics = [Metric(name, mean, milliseconds(ended), 0) for name, mean in means.items()]
+        return {NOTE: describe(self.folder, line)}, metrics
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -148,6 +145,11 @@ class TuningDelivery(SweepDelivery):
         self.waiting |= dict.fromkeys(sorted(trials - set(self.keys)))
         self.keys = sorted(trials)
         super().advance(dead)
+
+
+def _objectives(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What these cells measure, as far as they have said so."""
+    return [json.loads(run["tags"]["objective"]) for run in runs if "objective" in run["tags"]]
 
 
 def read_document(folder: Path) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: st
 
 
 def _chart(kind: str, metric: str, section: str) -> dict[str, Any]:
-    common = {"uuid": f"{kind} {metric}", "type": kind, "metricKey": metric, "metricSectionId": section}
+    common: dict[str, Any] = {"uuid": f"{kind} {metric}", "type": kind, "metricKey": metric, "metricSectionId": section}
     common |= {"deleted": False, "isGenerated": False}
     if kind == "BAR":
         return common

@@ -50,7 +50,9 @@ class Tab:
         limit = asyncio.get_running_loop().time() + seconds
         while not (value := await self.run(script)):
             if asyncio.get_running_loop().time() > limit:
-                raise AssertionError(f"never true: {script}; the page says: {await self.run('document.body.innerText')}")
+                raise AssertionError(
+                    f"never true: {script}; the page says: {await self.run('document.body.innerText')}"
+                )
             await asyncio.sleep(0.2)
         return value
 
