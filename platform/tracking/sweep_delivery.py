@@ -84,7 +84,9 @@ class SweepDelivery(Delivery):
         if not self.is_delivered(status, fingerprint):
             gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
             self.log_files((*SWEEP_FILES, HISTORIES))
-            tags, metrics, started = {}, [], self._started_cells()
+            tags: dict[str, str] = {}
+            metrics: list[Any] = []
+            started = self._started_cells()
             if started:  # a tuning has none
                 self.client.log_inputs(self.run_id, [dataset_input(run) for run in started])
                 tags, metrics = self._summarise(started, ended)

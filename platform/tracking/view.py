@@ -32,47 +32,44 @@ def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: st
     """The value of the tag. `objectives`: what the runs measure, as in their tag `objective`; `groups`: those that the
     list of runs shows in one row each; `query`: the runs that are shown.
     """
-    headlines = {
-        each["headline"]: each["metrics"].get(each["headline"], [each["headline"], False]) for each in objectives
-    }
-    groups = list(groups)
-    names = ["method", "d"] if len({group["dataset"] for group in groups}) < 2 else ["dataset", "method", "d"]
-    first = f"holdout/{next(iter(headlines))}"
+    headlines = {name: each["metrics"].get(name, [name, False]) for each in objectives for name in [each["headline"]]}
+    columns = [f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED]
+    charts = [
+        _chart(kind, f"{split}/{name}", name) for name in headlines for kind in ("LINE", "BAR") for split in MEASURED
+    ]
+    first = [
+        _section(name, f"{label}, mean over seeds") | {"columns": 2, "cardHeight": 270}
+        for name, (label, _) in headlines.items()
+    ]
+    _, higher_is_better = next(iter(headlines.values()))
     return _deflated(
-        {
+        _grouping(list(groups))
+        | {
             "searchFilter": query,
-            "orderByKey": f"metrics.`{first}`",
-            "orderByAsc": not next(iter(headlines.values()))[1],
-            "selectedColumns": [
-                *(f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED),
-                "attributes.`Duration`",
-            ],
-            "groupBy": {
-                "aggregateFunction": "average",
-                "groupByKeys": [{"mode": "tag", "groupByData": name} for name in names],
-            },
-            "groupsExpanded": {",".join(f"tag.{name}.{group[name]}" for name in names): False for group in groups}
-            | {",".join(f"tag.{name}" for name in names): True},  # runs of no group: the sweep itself
-            "useGroupedValuesInCharts": True,
-            "runListHidden": True,  # the charts name and colour the groups; the list would take half of a small screen
-            "runsHiddenMode": "SHOW_ALL",
+            "orderByKey": columns[0],
+            "orderByAsc": not higher_is_better,
+            "selectedColumns": [*columns, "attributes.`Duration`"],
+            "compareRunCharts": charts,
+            "compareRunSections": [*first, *(_section(split, split) for split in (*MEASURED, "train"))],
+            "isAccordionReordered": True,  # else MLflow sorts the sections by name
             "hideEmptyCharts": True,
-            "isAccordionReordered": True,
-            "compareRunCharts": [
-                _chart(kind, f"{split}/{name}", name)
-                for name in headlines
-                for kind in ("LINE", "BAR")
-                for split in MEASURED
-            ],
-            "compareRunSections": [
-                *(
-                    _section(name, f"{label}, mean over seeds", columns=2, cardHeight=270)
-                    for name, (label, _) in headlines.items()
-                ),
-                *(_section(split, split) for split in (*MEASURED, "train")),
-            ],
+            "runsHiddenMode": "SHOW_ALL",  # else only the first ten groups
+            "runListHidden": True,  # the charts name the groups; the list would take half of a small screen
         }
     )
+
+
+def _grouping(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """Runs by method and d, and by data set if there are several: one row per group, the sweep's own run below them."""
+    names = ["dataset", "method", "d"] if len({group["dataset"] for group in groups}) > 1 else ["method", "d"]
+    keys = [{"mode": "tag", "groupByData": name} for name in names]
+    closed = {",".join(f"tag.{name}.{group[name]}" for name in names): False for group in groups}
+    others = {",".join(f"tag.{name}" for name in names): True}
+    return {
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": keys},
+        "groupsExpanded": closed | others,
+        "useGroupedValuesInCharts": True,
+    }
 
 
 def _chart(kind: str, metric: str, section: str) -> dict[str, Any]:
@@ -81,22 +78,13 @@ def _chart(kind: str, metric: str, section: str) -> dict[str, Any]:
     if kind == "BAR":
         return common
     axes = {"xAxisKey": "step", "xAxisScaleType": "linear", "scaleType": "linear", "selectedXAxisMetricKey": ""}
-    return (
-        common
-        | axes
-        | {"selectedMetricKeys": [metric], "lineSmoothness": 0, "yAxisKey": "metric", "yAxisExpressions": []}
-    )
+    lines = {"selectedMetricKeys": [metric], "lineSmoothness": 0, "yAxisKey": "metric", "yAxisExpressions": []}
+    return common | axes | lines
 
 
-def _section(uuid: str, name: str, **layout: int) -> dict[str, Any]:
-    return {
-        "uuid": uuid,
-        "name": name,
-        "display": True,
-        "isReordered": False,
-        "deleted": False,
-        "isGenerated": False,
-    } | layout
+def _section(uuid: str, name: str) -> dict[str, Any]:
+    state = {"display": True, "isReordered": False, "deleted": False, "isGenerated": False}
+    return {"uuid": uuid, "name": name} | state
 
 
 def _deflated(state: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ def models_in(client):
     return client.search_logged_models([client.get_experiment_by_name("permlab").experiment_id])
 
 
-def test_predict_and_pyfunc_load_a_registered_model(cell: Path, permlab) -> None:
+def test_predict_and_pyfunc_load_a_registered_model(cell: Path, permlab, monkeypatch) -> None:
     import mlflow
 
     runs = cell.parent.parent
@@ -40,8 +40,9 @@ def test_predict_and_pyfunc_load_a_registered_model(cell: Path, permlab) -> None
     run = only_run(client)
     assert (model.name, model.status, model.source_run_id) == ("sort-d2-s0", "READY", run.info.run_id)
     assert [output.model_id for output in run.outputs.model_outputs] == [model.model_id]
-    client.create_registered_model("readout")
-    version = client.create_model_version("readout", f"models:/{model.model_id}", model_id=model.model_id).version
+    with monkeypatch.context() as users:  # as a user does it, who has named the store
+        users.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
+        version = mlflow.register_model(f"models:/{model.model_id}", "readout").version
     client.set_registered_model_alias("readout", "best", version)
     stored = pyarrow.parquet.read_table(cell / "predictions.parquet").to_pandas().query("split != 'holdout_perm'")
     expected = stored.sort_values("graph_id").prediction.to_numpy()

@@ -1,28 +1,28 @@
 """The link that `permlab ui` prints, followed in a real browser with a fresh profile to a real MLflow server."""
 
 import asyncio
-import csv
 import json
 import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet
 import pytest
 
 from permlab.platform.tracking.backlog import Backlog
 from permlab.platform.tracking.store import connect
+from permlab.platform.tracking.sweep_delivery import read_plan
 from permlab.platform.tracking.view import TAG
 from tests.platform.browsing import CHROMIUM, chromium, visit
 from tests.platform.calling import free_port, printed_link, start
 from tests.platform.driving import drive
 
-# The charts of the page: title, number of curves, and the texts of the bars.
+# The charts of the page: the metric and the values of every curve, and the texts of the bars.
 CHARTS = """
 JSON.stringify([...document.querySelectorAll(".js-plotly-plot")].map((plot) => ({
-  metrics: [...new Set(plot.data.map((trace) => trace.metricKey))],
-  curves: plot.data.filter((trace) => trace.type !== "bar" && trace.mode && (trace.y || []).length > 1 && trace.name)
-                   .map((trace) => trace.name),
-  bars: [...plot.querySelectorAll(".bartext")].map((node) => node.textContent),
+  curves: plot.data.filter((trace) => trace.mode === "lines+markers").map((trace) => [trace.metricKey, [...trace.y]]),
+  bars: [...plot.querySelectorAll(".bartext")].map((node) => Number(node.textContent)),
 })))
 """
 
@@ -38,10 +38,6 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium, as .ci/run does")
 def test_the_printed_link_shows_curves_and_numbers_at_once(swept: Path) -> None:
-    with (swept / "runs/sweeps/mine/results.csv").open() as file:
-        rows = {
-            (row["split"], row["metric"], row["method"], row["d"]): float(row["mean"]) for row in csv.DictReader(file)
-        }
     dashboard = start(swept, "ui", "--port", str(free_port()))
     try:
         link = printed_link(dashboard, "mine")
@@ -50,13 +46,19 @@ def test_the_printed_link_shows_curves_and_numbers_at_once(swept: Path) -> None:
         dashboard.send_signal(signal.SIGTERM)
         dashboard.communicate(timeout=60)
     assert "AUC, mean over seeds" in seen["text"]
-    groups = {f"method: {method}, d: {d}" for method in ("sum", "sort") for d in (2, 3)}
-    for place, split in enumerate(("holdout", "holdout_perm")):
-        curves, bars = seen["charts"][place], seen["charts"][place + 2]
-        assert groups <= {name.partition(" (")[0] for name in curves["curves"]}
-        expected = sorted(mean for (part, metric, *_), mean in rows.items() if (part, metric) == (split, "auc"))
-        assert len(expected) == 4
-        assert sorted(map(float, bars["bars"])) == pytest.approx(expected, abs=0.0051)
+    histories = pyarrow.parquet.read_table(swept / "runs/sweeps/mine/histories.parquet").to_pandas()
+    plan = {cell["key"]: (cell["method"], cell["d"]) for cell in read_plan(swept / "runs/sweeps/mine")}
+    means = histories.groupby([histories["key"].astype(str).map(plan), "epoch"]).mean(numeric_only=True)
+    for place, split in enumerate(("holdout/auc", "holdout_perm/auc")):
+        expected = [list(curve) for _, curve in means[split].groupby(level=0)]
+        assert len(expected) == 4 and {len(curve) for curve in expected} == {2}
+        drawn = seen["charts"][place]["curves"]
+        assert {metric for metric, _ in drawn} == {split}
+        assert np.sort([values for _, values in drawn], axis=0) == pytest.approx(np.sort(expected, axis=0), abs=1e-5)
+        bars = seen["charts"][place + 2]["bars"]
+        assert sorted(bars) == pytest.approx(sorted(curve[-1] for curve in expected), abs=0.0051)
+    for method, d in set(plan.values()):
+        assert f"method: {method}, d: {d} (holdout/auc)" in seen["text"]
 
 
 async def charts_at(link: str, profile: Path) -> dict[str, Any]:
