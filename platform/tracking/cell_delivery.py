@@ -17,7 +17,7 @@ from permlab.platform.files.json_files import load_json, read_json, write_json
 from permlab.platform.run.histories import read_history
 from permlab.platform.run.stored_result import FINISHED, PREDICTIONS, WEIGHTS, check_files, outcome, read_result
 from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
-from permlab.platform.tracking.entities import dataset_input, model_name, source_tags, write_model
+from permlab.platform.tracking.entities import MODEL_FILES, dataset_input, model_name, model_text, source_tags
 from permlab.platform.tracking.store import DELIVERED, ERROR, PARENT, Experiment
 from permlab.platform.tracking.view import ONCE, shared_view
 
@@ -139,7 +139,7 @@ class CellDelivery(Delivery):
         settings = self.run.get("settings")  # a tuning's trial has none
         texts = {"config.yaml": yaml.safe_dump(settings, sort_keys=False)} if settings else {}
         self.log_files(FILES, texts)
-        if result["status"] == FINISHED and settings and (self.folder / WEIGHTS).exists():
+        if "model" in self.run and all((self.folder / name).exists() for name in (WEIGHTS, PREDICTIONS)):
             self._log_model()
         self.finish(result["status"], self._ended(result), self._fingerprint(result))
         if result["status"] == FINISHED:
@@ -172,8 +172,9 @@ class CellDelivery(Delivery):
                 model_type="graph readout",
             )
         )
-        with write_model(self.folder, model.model_id, self.run_id) as folder:
-            self.experiment.log_artifacts(model.artifact_location, Path(folder))
+        text = model_text(self.folder, model.model_id, self.run_id)
+        with self.bundle(MODEL_FILES, {"MLmodel": text}) as bundle:
+            self.experiment.log_artifacts(model.artifact_location, bundle)
         if not known or not self.client.get_run(self.run_id).outputs.model_outputs:
             self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=0)])
         self.client.finalize_logged_model(model.model_id, "READY")

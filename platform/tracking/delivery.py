@@ -5,7 +5,8 @@ A run in the store has a tag with a fingerprint of what was delivered, which is 
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,17 +105,23 @@ class Delivery:
         self.experiment.delivered.append(self.folder.name)
 
     def log_files(self, files: Iterable[str], texts: dict[str, str] | None = None) -> None:
-        """Log artifacts in one call: those files that exist in the folder, and texts by their name."""
+        """Log artifacts of the run in one call."""
+        assert self.stored
+        with self.bundle(files, texts or {}) as bundle:
+            self.experiment.log_artifacts(self.stored.artifacts, bundle)
+
+    @contextmanager
+    def bundle(self, files: Iterable[str], texts: dict[str, str]) -> Iterator[Path]:
+        """A folder with those files that exist in ours, and with texts by their name."""
         bundle = self.folder / ".bundle"
         shutil.rmtree(bundle, ignore_errors=True)
         bundle.mkdir()
         for name in files:
             if (self.folder / name).exists():
                 os.link(self.folder / name, bundle / name)
-        for name, text in (texts or {}).items():
+        for name, text in texts.items():
             (bundle / name).write_text(text)
-        assert self.stored
-        self.experiment.log_artifacts(self.stored.artifacts, bundle)
+        yield bundle
         shutil.rmtree(bundle, ignore_errors=True)
 
 

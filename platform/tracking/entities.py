@@ -1,13 +1,12 @@
 """A run's source, its data set and its model as MLflow describes them."""
 
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from permlab.platform.run.stored_result import WEIGHTS
+from permlab.platform.files.json_files import load_json
+from permlab.platform.run.stored_result import PREDICTIONS, WEIGHTS
 
 DIGEST_LENGTH = 8  # as short as MLflow's own; the whole digest is in a tag
 MODEL_FILES = ("run.json", "result.json", "history.jsonl", WEIGHTS)  # what FinishedRun loads
@@ -45,18 +44,13 @@ def model_name(run: dict[str, Any]) -> str:
     return re.sub(r"[/:.%\"']", "-", run["name"])
 
 
-def write_model(folder: Path, model_id: str, run_id: str) -> tempfile.TemporaryDirectory[str]:
-    """The model of the run in `folder` as MLflow keeps models: the files that load it, and `MLmodel`."""
+def model_text(folder: Path, model_id: str, run_id: str) -> str:
+    """The file `MLmodel` beside the files of the run in `folder`: its signature, and what loads it."""
     from mlflow.models import Model
 
-    target = tempfile.TemporaryDirectory(dir=folder, prefix=".model")
-    for name in MODEL_FILES:
-        if (folder / name).exists():
-            os.link(folder / name, Path(target.name) / name)
     model = Model(run_id=run_id, model_id=model_id, signature=_signature(folder))
     model.add_flavor("python_function", loader_module=LOADER)
-    model.save(str(Path(target.name) / "MLmodel"))
-    return target
+    return str(model.to_yaml())
 
 
 def _signature(folder: Path) -> Any:
@@ -66,9 +60,6 @@ def _signature(folder: Path) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import Schema, TensorSpec
 
-    from permlab.platform.files.json_files import load_json
-    from permlab.platform.run.stored_result import PREDICTIONS
-
     facts = (load_json(folder / "run.json") or {})["model"]
     real, whole = np.dtype("float32"), np.dtype("int64")
     inputs: list[Any] = [
@@ -76,8 +67,8 @@ def _signature(folder: Path) -> Any:
         TensorSpec(whole, (2, -1), "edge_index"),
         TensorSpec(whole, (-1,), "ptr"),
     ]
-    if facts["edge_channels"]:
-        inputs.append(TensorSpec(real, (-1, facts["edge_channels"]), "edge_attr"))
+    if channels := facts.get("edge_channels"):  # results of older versions have none
+        inputs.append(TensorSpec(real, (-1, channels), "edge_attr"))
     columns = [
         name for name in pyarrow.parquet.read_schema(folder / PREDICTIONS).names if name.startswith("prediction")
     ]
