@@ -139,7 +139,8 @@ class CellDelivery(Delivery):
         settings = self.run.get("settings")  # a tuning's trial has none
         texts = {"config.yaml": yaml.safe_dump(settings, sort_keys=False)} if settings else {}
         self.log_files(FILES, texts)
-        if "model" in self.run and all((self.folder / name).exists() for name in (WEIGHTS, PREDICTIONS)):
+        has_model = all((self.folder / name).exists() for name in (WEIGHTS, PREDICTIONS))  # may have been removed
+        if result["status"] == FINISHED and has_model and "model" in self.run:
             self._log_model()
         self.finish(result["status"], self._ended(result), self._fingerprint(result))
         if result["status"] == FINISHED:
@@ -160,24 +161,18 @@ class CellDelivery(Delivery):
         from mlflow.entities import LoggedModelOutput
 
         known = [] if self.created_with else self.experiment.models(self.run_id)
-        facts = {name: self.run["tags"][name] for name in ("dataset", "method", "d", "seed")}
-        model = (
-            known[0]
-            if known
-            else self.client.create_logged_model(
-                self.experiment.experiment_id,
-                model_name(self.run),
-                self.run_id,
-                params=facts,
-                model_type="graph readout",
-            )
-        )
+        model = known[0] if known else self._create_model()
         text = model_text(self.folder, model.model_id, self.run_id)
         with self.bundle(MODEL_FILES, {"MLmodel": text}) as bundle:
             self.experiment.log_artifacts(model.artifact_location, bundle)
         if not known or not self.client.get_run(self.run_id).outputs.model_outputs:
             self.client.log_outputs(self.run_id, [LoggedModelOutput(model.model_id, step=0)])
         self.client.finalize_logged_model(model.model_id, "READY")
+
+    def _create_model(self) -> Any:
+        facts = {name: self.run["tags"][name] for name in ("dataset", "method", "d", "seed")}
+        place = (self.experiment.experiment_id, model_name(self.run), self.run_id)
+        return self.client.create_logged_model(*place, params=facts, model_type="graph readout")
 
     def _write_note(self, sending: dict[str, float]) -> None:
         self.sending = sending
