@@ -29,32 +29,30 @@ def place_of(experiment: Any) -> str:
 
 
 def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: str = "") -> str:
-    """The value of the tag. `objectives`: what the runs measure, as in their tag `objective`; `groups`: those that the
-    list of runs shows in one row each; `query`: the runs that are shown.
+    """The value of the tag. `objectives`: what the runs measure, as in their tag `objective`; `groups`: the means over
+    seeds to show, none for single runs; `query`: the runs that are shown.
     """
+    groups = list(groups)
     headlines = {name: each["metrics"].get(name, [name, False]) for each in objectives for name in [each["headline"]]}
     columns = [f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED]
     charts = [
         _chart(kind, f"{split}/{name}", name) for name in headlines for kind in ("LINE", "BAR") for split in MEASURED
     ]
     first = [
-        _section(name, f"{label}, mean over seeds") | {"columns": 2, "cardHeight": 270}
+        _section(name, label + ", mean over seeds" * bool(groups)) | {"columns": 2, "cardHeight": 270}
         for name, (label, _) in headlines.items()
     ]
     _, higher_is_better = next(iter(headlines.values()))
+    best_first = {"orderByKey": columns[0], "orderByAsc": not higher_is_better}
     return _deflated(
-        _grouping(list(groups))
+        (_grouping(groups) | best_first if groups else {})
         | {
             "searchFilter": query,
-            "orderByKey": columns[0],
-            "orderByAsc": not higher_is_better,
             "selectedColumns": [*columns, "attributes.`Duration`"],
             "compareRunCharts": charts,
             "compareRunSections": [*first, *(_section(split, split) for split in (*MEASURED, "train"))],
             "isAccordionReordered": True,  # else MLflow sorts the sections by name
             "hideEmptyCharts": True,
-            "runsHiddenMode": "SHOW_ALL",  # else only the first ten groups
-            "runListHidden": True,  # the charts name the groups; the list would take half of a small screen
         }
     )
 
@@ -69,6 +67,8 @@ def _grouping(groups: list[dict[str, Any]]) -> dict[str, Any]:
         "groupBy": {"aggregateFunction": "average", "groupByKeys": keys},
         "groupsExpanded": closed | others,
         "useGroupedValuesInCharts": True,
+        "runsHiddenMode": "SHOW_ALL",  # else only the first ten groups
+        "runListHidden": True,  # the charts name the groups; the list would take half of a small screen
     }
 
 
