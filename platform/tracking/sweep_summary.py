@@ -9,6 +9,7 @@ NOTE = "mlflow.note.content"  # the tag that holds a run's description
 REPORT = "permlab.report"  # the tag that says which artifact is the report
 LONGEST = 4500  # characters of the table: MLflow's servers allow 5,000 in a tag
 SWEEP = "whole_sweep"
+NO_REPORT, LINK = "No report yet", "[Report]"
 
 
 def mean_metrics(folder: Path, metrics: Collection[str]) -> dict[str, float]:
@@ -27,19 +28,23 @@ def mean_metrics(folder: Path, metrics: Collection[str]) -> dict[str, float]:
 
 
 def describe(folder: Path, report: str | None) -> str:
-    """The table of results as Markdown, and where the report is."""
+    """Where the report is, and the table of results as Markdown. MLflow folds all but the first lines."""
     path = folder / "results.md"
     table = path.read_text().strip() if path.exists() else ""
     if len(table) > LONGEST:
         table = table[:LONGEST].rpartition("\n")[0] + "\n\nThe other rows are in the artifact results.md."
     heading = "Mean over seeds ± half the width of its 95 % interval.\n\n" if table else ""
-    return with_report(f"{heading}{table}\n\n", report or f"No report yet: `permlab report {folder.name}` writes it.")
+    return with_report(heading + table, report or f"{NO_REPORT}: `permlab report {folder.name}` writes it.")
 
 
 def with_report(note: str, line: str) -> str:
-    """The description with this as its last paragraph."""
-    return "\n\n".join([*note.split("\n\n")[:-1], line]).strip()
+    """The description with this line about the report, first, instead of an earlier one."""
+    paragraphs = note.split("\n\n")
+    if paragraphs[0].startswith((NO_REPORT, LINK)):
+        paragraphs = paragraphs[1:]
+    return "\n\n".join([line, *paragraphs]).strip()
 
 
 def report_line(experiment_id: str, run_id: str, path: str) -> str:
-    return f"[Report](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{path})"
+    place = f"#/experiments/{experiment_id}/runs/{run_id}/artifacts/{path}?workflowType=machine_learning"
+    return f"{LINK}({place}): tables, figures and tests"

@@ -1,6 +1,7 @@
 """What the run of a whole sweep says in MLflow, and its cells as the version before delivered them."""
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from permlab.platform.report.make import make_report
 from permlab.platform.report.on_disk import read_on_disk
+from permlab.platform.sweep.folder import close_folder
 from permlab.platform.tracking import cell_delivery
 from permlab.platform.tracking.backlog import Backlog
 from permlab.platform.tracking.read import read_sweep
@@ -15,11 +17,23 @@ from permlab.platform.tracking.store import connect
 from tests.platform.calling import runs_in
 from tests.platform.driving import drive
 
+GRID = ("name=mine", "method=[sum,sort]", "seed=[0,1]")
+
+
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("driven") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMLAB_CACHE", str(runs.parent / "cache"))
+        drive(runs, *GRID)
+    return runs
+
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(driven: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runs folder with a finished sweep that is in no store."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    drive(tmp_path / "runs", "name=mine", "method=[sum,sort]", "seed=[0,1]")
+    shutil.copytree(driven, tmp_path / "runs")
     return tmp_path / "runs"
 
 
@@ -55,11 +69,11 @@ def test_the_description_links_to_the_report_and_keeps_the_link(runs: Path) -> N
     parent = parent_of(runs)
     place = f"#/experiments/{parent.info.experiment_id}/runs/{parent.info.run_id}/artifacts/report/report.html"
     note = parent.data.tags["mlflow.note.content"]
-    assert place in note and "No report yet" not in note and "| sum |" in note
-    drive(runs, "name=mine", "method=[sum,sort]", "seed=[0,1,2]")  # it changes: a new run of the sweep, or the same
-    drive(runs, "name=mine", "method=[sum,sort]", "seed=[0,1]")
-    Backlog(runs).deliver()
-    assert "| sum |" in parent_of(runs).data.tags["mlflow.note.content"]
+    assert place in note.split("\n\n")[0] and "No report yet" not in note and "| sum |" in note
+    assert "report/report.html" in {item.path for item in connect(runs).list_artifacts(parent.info.run_id, "report")}
+    close_folder(runs / "sweeps/mine", "FINISHED")  # as the same command does when it is given again
+    assert Backlog(runs).deliver().names == ["mine"]
+    assert parent_of(runs).data.tags["mlflow.note.content"] == note
 
 
 def test_a_store_of_the_version_before_is_read(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
