@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py", "test_courier.py")
+LONGEST = ("test_bench.py", "test_driver.py", "test_ray_job.py", "test_tracking.py", "test_courier.py", "test_view.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -247,13 +247,15 @@ def store_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
         histories = {
             name: [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, name)]
             for name in run.data.metrics
-            if "seconds" not in name and not name.startswith("cost")
+            if "seconds" not in name
         }
         tags = {name: value for name, value in run.data.tags.items() if not name.startswith("mlflow.")}
         for name in ("permlab.delivered", "permlab.ticket"):
             tags.pop(name, None)
         params = {name: value for name, value in run.data.params.items() if name != "runs"}
-        runs[key].append({"status": run.info.status, "params": params, "tags": tags, "metrics": histories})
+        models = client.search_logged_models([experiment.experiment_id], f"source_run_id = '{run.info.run_id}'")
+        kept = {"params": params, "tags": tags, "metrics": histories, "models": [str(model.status) for model in models]}
+        runs[key].append({"status": run.info.status} | kept)
     return runs
 
 

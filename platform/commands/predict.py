@@ -2,8 +2,9 @@
 
   permlab predict RUN --dataset qm9,limit=1000 --out predictions.parquet
 
-RUN is a run's folder, its key (or the beginning of it), or an MLflow run id. A run that was trained with your own code
-needs it again: --code mine.py:MyReadout; it is never loaded because the run names it.
+RUN is a run's folder, its key (or the beginning of it), an MLflow run id, or a model that MLflow keeps
+(models:/NAME@ALIAS, models:/NAME/VERSION). A run that was trained with your own code needs it again: --code
+mine.py:MyReadout; it is never loaded because the run names it.
 """
 
 import argparse

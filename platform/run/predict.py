@@ -120,7 +120,7 @@ def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
 
 
 def locate(run: str, runs: Path) -> Path:
-    """A run's folder: a path, a cell key (or its beginning) in the runs folder, or an MLflow run id."""
+    """A run's folder: a path, a cell key (or its beginning) in the runs folder, an MLflow run id, or `models:/…`."""
     if (Path(run) / "run.json").exists():
         return Path(run)
     matches = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []

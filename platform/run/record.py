@@ -65,7 +65,7 @@ class Record:
     def forget(self) -> None:
         """Remove all files of the run; its run in MLflow is replaced when the new one has ended."""
         for path in self.folder.glob("*.*"):
-            if not path.name.endswith("lock"):
+            if path.is_file() and not path.name.endswith("lock"):
                 path.unlink(missing_ok=True)
 
     def start(self) -> None:

@@ -5,7 +5,8 @@ A run in the store has a tag with a fingerprint of what was delivered, which is 
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,33 +89,39 @@ class Delivery:
         self.client.update_run(self.run_id, status=RUNNING)
         self.changed(status=RUNNING, delivered="", error=False)
 
-    def abandon(self) -> None:
+    def abandon(self, ended: float) -> None:
         """Mark a run whose process died as killed."""
         if self.stored and self.stored.status == RUNNING:
-            self.client.set_terminated(self.run_id, KILLED)
+            self.client.set_terminated(self.run_id, KILLED, milliseconds(ended))
             self.changed(status=KILLED)
 
     def finish(self, status: str, ended: float, fingerprint: str) -> None:
         """Set the final status, after all else was delivered, and delete earlier runs of the same cell or sweep."""
         self.client.set_terminated(self.run_id, status, milliseconds(ended))
         for other in [run for run in self.namesakes if run.run_id != self.run_id]:
-            self.client.delete_run(other.run_id)
+            self.experiment.delete(other)
             self.namesakes.remove(other)
         self.changed(status=status, delivered=fingerprint)
         self.experiment.delivered.append(self.folder.name)
 
     def log_files(self, files: Iterable[str], texts: dict[str, str] | None = None) -> None:
-        """Log artifacts in one call: those files that exist in the folder, and texts by their name."""
+        """Log artifacts of the run in one call."""
+        assert self.stored
+        with self.bundle(files, texts or {}) as bundle:
+            self.experiment.log_artifacts(self.stored.artifacts, bundle)
+
+    @contextmanager
+    def bundle(self, files: Iterable[str], texts: dict[str, str]) -> Iterator[Path]:
+        """A folder with those files that exist in ours, and with texts by their name."""
         bundle = self.folder / ".bundle"
         shutil.rmtree(bundle, ignore_errors=True)
         bundle.mkdir()
         for name in files:
             if (self.folder / name).exists():
                 os.link(self.folder / name, bundle / name)
-        for name, text in (texts or {}).items():
+        for name, text in texts.items():
             (bundle / name).write_text(text)
-        assert self.stored
-        self.experiment.log_artifacts(self.stored, bundle)
+        yield bundle
         shutil.rmtree(bundle, ignore_errors=True)
 
 

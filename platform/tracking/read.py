@@ -14,8 +14,13 @@ from permlab.platform.files.secrets import mask
 from permlab.platform.report.stored import StoredSweep, StoredTuning
 from permlab.platform.run.histories import evaluated, whole_history
 from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
+from permlab.platform.tracking.sweep_summary import NOTE, REPORT, report_line, with_report
+from permlab.platform.tracking.view import ONCE, place_of
 from permlab.platform.tuning.choice import FILE as CHOSEN
 from permlab.platform.tuning.choice import STUDIES, baseline_name
+
+REPORT_FILE = "report/report.html"
+MODELS = "models:/"
 
 
 def read_sweep(name: str, runs: Path) -> StoredSweep:
@@ -50,17 +55,35 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
 
 
 def download_artifacts(run_id: str, runs: Path) -> Path:
-    """The artifacts of an MLflow run in a local folder."""
-    path = sqlite_file(tracking_uri(runs))
+    """The artifacts of an MLflow run, or of a model (`models:/NAME@ALIAS`), in a local folder."""
+    uri = tracking_uri(runs)
+    path = sqlite_file(uri)
     if path and not path.exists():
         raise RunError(f"there is no run {run_id!r} in {runs}, where nothing is tracked")
     try:
         client = connect(runs)
+        if run_id.startswith(MODELS):
+            return _download_model(client, run_id.removeprefix(MODELS))
         client.get_run(run_id)
         return Path(client.download_artifacts(run_id, ""))
     except Exception as error:  # MLflow raises its own errors, and those of requests and SQLAlchemy
         reason = str(error).splitlines()[0][:200]
         raise RunError(f"there is no run {run_id!r} in {runs}, nor in {tracking_uri(runs)} ({reason})") from None
+
+
+def _download_model(client: Any, place: str) -> Path:
+    """`place`: NAME@ALIAS, NAME/VERSION or a model's id."""
+    from mlflow.artifacts import download_artifacts
+
+    model, _, version = place.partition("/")
+    name, _, alias = model.partition("@")
+    if alias:
+        version = client.get_model_version_by_alias(name, alias).version
+    if version:
+        location = client.get_model_version_download_uri(name, version)
+    else:
+        location = client.get_logged_model(name).artifact_location
+    return Path(download_artifacts(location, tracking_uri=client.tracking_uri))
 
 
 def keep_report(folder: Path, name: str, runs: Path) -> None:
@@ -77,7 +100,9 @@ def keep_report(folder: Path, name: str, runs: Path) -> None:
         if parents:
             run_id = parents[-1].info.run_id
             client.log_artifacts(run_id, str(folder), "report")
-            client.set_tag(run_id, "permlab.report", "report/report.html")
+            line = report_line(experiment.experiment_id, run_id, REPORT_FILE)
+            client.set_tag(run_id, REPORT, REPORT_FILE)
+            client.set_tag(run_id, NOTE, with_report(parents[-1].data.tags.get(NOTE, ""), line))
 
 
 def _parents(runs: Iterable[Any]) -> list[Any]:
@@ -87,12 +112,9 @@ def _parents(runs: Iterable[Any]) -> list[Any]:
 
 
 def sweep_pages(runs: Path) -> dict[str, str]:
-    """By experiment, the newest first: its place on the dashboard, on the page of training runs; MLflow's own first
-    page of an experiment is the one for language models.
-    """
+    """By experiment, the newest first: its place on the dashboard."""
     experiments = connect(runs).search_experiments(order_by=["last_update_time DESC"])
-    place = "#/experiments/{}/runs?workflowType=machine_learning"
-    return {each.name: place.format(each.experiment_id) for each in experiments if each.name != "Default"}
+    return {each.name: place_of(each) for each in experiments if each.name != "Default"}
 
 
 def _sweeps(client: Any) -> list[str]:
@@ -110,7 +132,7 @@ def _plan(client: Any, run_id: str, folder: Path) -> list[dict[str, Any]]:
 def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
     """One row per planned cell; of several runs of one cell the finished one counts, else the latest.
 
-    Runs of versions before 7 have no numerics.
+    Runs of versions before 7 have no numerics; older ones have no prefix before what is measured once.
     """
     runs: dict[str, Any] = {}
     for run in sorted(stored, key=lambda run: (run.info.status == "FINISHED", run.info.start_time)):
@@ -123,7 +145,8 @@ def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
             row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": "", "objective": ""}
         else:
             row |= {"status": run.info.status, "run_id": run.info.run_id, "params": run.data.params}
-            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics", "objective")} | run.data.metrics
+            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics", "objective")}
+            row |= {name.removeprefix(ONCE): value for name, value in run.data.metrics.items()}
         rows.append(row)
     return pd.DataFrame(rows)
 

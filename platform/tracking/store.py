@@ -10,7 +10,6 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from filelock import FileLock
 
 from permlab.platform.errors import RunError
 from permlab.platform.settings.kinds import folder_name
+from permlab.platform.tracking.view import TAG as VIEW
 
 DATABASE_TRIES = 6  # within 6 seconds; MLflow's default of 10 takes 100 seconds
 PAGE = 1000  # runs per call
@@ -154,7 +154,8 @@ class Experiment:
 
     def __init__(self, client: Any, name: str, query: str = "") -> None:
         self.client, self.name = client, name
-        self.experiment_id = _experiment_id(client, name)
+        experiment = _experiment(client, name)
+        self.experiment_id, self.view = str(experiment.experiment_id), experiment.tags.get(VIEW)
         self.delivered: list[str] = []  # since then: keys of cells, names of sweeps
         self.runs: dict[str, list[StoredRun]] = defaultdict(list)
         for run in search_runs(client, self.experiment_id, query):
@@ -172,11 +173,27 @@ class Experiment:
         self.runs[identity(tags)].append(stored)
         return stored
 
-    def log_artifacts(self, run: StoredRun, folder: Path) -> None:
+    def arrange(self, view: str) -> None:
+        """Set the view that its page opens with."""
+        if view != self.view:
+            self.client.set_experiment_tag(self.experiment_id, VIEW, view)
+            self.view = view
+
+    def models(self, run_id: str) -> list[Any]:
+        """The logged models of a run."""
+        return list(self.client.search_logged_models([self.experiment_id], f"source_run_id = '{run_id}'"))
+
+    def delete(self, run: StoredRun) -> None:
+        """Delete a run and its models: MLflow keeps both, as deleted ones."""
+        for model in self.models(run.run_id):
+            self.client.delete_logged_model(model.model_id)
+        self.client.delete_run(run.run_id)
+
+    def log_artifacts(self, location: str, folder: Path) -> None:
         """As MLflow's client does, but without requesting the run each time to find its artifact location."""
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        get_artifact_repository(run.artifacts, tracking_uri=self.client.tracking_uri).log_artifacts(str(folder))
+        get_artifact_repository(location, tracking_uri=self.client.tracking_uri).log_artifacts(str(folder))
 
 
 def search_runs(client: Any, experiment_id: str, query: str = "") -> Iterator[Any]:
@@ -189,8 +206,7 @@ def search_runs(client: Any, experiment_id: str, query: str = "") -> Iterator[An
             return
 
 
-@cache
-def _experiment_id(client: Any, name: str) -> str:
+def _experiment(client: Any, name: str) -> Any:
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)
@@ -198,7 +214,7 @@ def _experiment_id(client: Any, name: str) -> str:
         path = sqlite_file(client.tracking_uri)
         location = str(path.parent / "artifacts" / folder_name(name)) if path else None
         try:
-            return str(client.create_experiment(name, artifact_location=location))
+            return client.get_experiment(client.create_experiment(name, artifact_location=location))
         except MlflowException:  # another process was faster
             experiment = client.get_experiment_by_name(name)
-    return str(experiment.experiment_id)
+    return experiment

@@ -1,17 +1,21 @@
 """Delivers a sweep or a tuning to MLflow, with its cells or trials."""
 
 import hashlib
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 from permlab.platform.errors import DamagedFile
-from permlab.platform.files.json_files import load_json
+from permlab.platform.files.json_files import load_json, read_json
 from permlab.platform.run.histories import gather
 from permlab.platform.run.stored_result import FINISHED, KILLED
 from permlab.platform.tracking.cell_delivery import CellDelivery
-from permlab.platform.tracking.delivery import RUNNING, Delivery
+from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
+from permlab.platform.tracking.entities import dataset_input, source_tags
 from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
+from permlab.platform.tracking.sweep_summary import NOTE, REPORT, describe, mean_metrics, report_line
+from permlab.platform.tracking.view import shared_view
 
 HISTORIES = "histories.parquet"
 SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.yaml", "studies.json")
@@ -20,16 +24,18 @@ SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.ya
 class SweepDelivery(Delivery):
     """A sweep: the parent run, its cells as children, and at the end its plan and results."""
 
-    def __init__(
-        self, folder: Path, client: Any, experiment: Experiment | None = None, tags: dict[str, str] | None = None
-    ) -> None:
+    kind, command = "sweep", "sweep"
+
+    def __init__(self, folder: Path, client: Any, experiment: Experiment | None = None) -> None:
         self.cells_folder = folder.parent.parent / "cells"
-        self.tags_of = {cell["key"]: cell.get("tags", {}) for cell in read_plan(folder)}  # a run does not know them
+        self.plan = read_plan(folder)
+        self.tags_of = {cell["key"]: cell.get("tags", {}) for cell in self.plan}  # a run does not know them
         self.keys = list(self.tags_of)
         self.waiting: dict[str, CellDelivery | None] = dict.fromkeys(self.keys)
         started = read_document(folder)["started"]
         experiment = experiment or Experiment(client, folder.name)
-        super().__init__(folder, experiment, tags or {"permlab.sweep": folder.name}, started)
+        tags = {f"permlab.{self.kind}": folder.name}
+        super().__init__(folder, experiment, tags | source_tags(f"{self.command} {folder.name}", None), started)
         self.find(None)
 
     @property
@@ -52,6 +58,7 @@ class SweepDelivery(Delivery):
             self.changed(described=True)
         for key in list(self.waiting):
             self._advance_cell(key, dead)
+        self._arrange()
         if status:
             self._finish(status, document.get("ended", time.time()))
 
@@ -77,8 +84,39 @@ class SweepDelivery(Delivery):
         if not self.is_delivered(status, fingerprint):
             gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
             self.log_files((*SWEEP_FILES, HISTORIES))
-            self.log({}, {DELIVERED: fingerprint})
+            tags: dict[str, str] = {}
+            metrics: list[Any] = []
+            started = self._started_cells()
+            if started:  # a tuning has none
+                self.client.log_inputs(self.run_id, [dataset_input(run) for run in started])
+                tags, metrics = self._summarise(started, ended)
+            self.log({}, tags | {DELIVERED: fingerprint}, metrics)
             self.finish(status, ended, fingerprint)
+
+    def _started_cells(self) -> list[dict[str, Any]]:
+        """One cell of each data set, as far as one has started: its run.json."""
+        runs: dict[str, dict[str, Any]] = {}
+        for cell in self.plan:
+            if cell["dataset"] not in runs and (run := read_json(self.cells_folder / cell["key"] / "run.json")):
+                runs[cell["dataset"]] = run
+        return list(runs.values())
+
+    def _arrange(self) -> None:
+        """Set the view of the experiment as soon as the cells say what they measure."""
+        if objectives := _objectives(self._started_cells()):
+            query = f"tags.`permlab.sweep` = '{self.folder.name}'"  # a tuning may share the experiment
+            self.experiment.arrange(shared_view(objectives, self.plan, query))
+
+    def _summarise(self, started: list[dict[str, Any]], ended: float) -> tuple[dict[str, str], list[Any]]:
+        """A description, and the means of the headline metrics."""
+        from mlflow.entities import Metric
+
+        headlines = {objective["headline"] for objective in _objectives(started)}
+        means = mean_metrics(self.folder, headlines)
+        report = self.client.get_run(self.run_id).data.tags.get(REPORT)
+        line = report and report_line(self.experiment.experiment_id, self.run_id, report)
+        metrics = [Metric(name, mean, milliseconds(ended), 0) for name, mean in means.items()]
+        return {NOTE: describe(self.folder, line)}, metrics
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -94,8 +132,10 @@ class SweepDelivery(Delivery):
 class TuningDelivery(SweepDelivery):
     """A tuning: the parent run in the experiment of its sweep, and its trials as children, as they come."""
 
+    kind, command = "tuning", "tune"
+
     def __init__(self, folder: Path, client: Any, experiment: Experiment | None = None) -> None:
-        super().__init__(folder, client, experiment, {"permlab.tuning": folder.name})
+        super().__init__(folder, client, experiment)
         self.cells_folder = folder / "trials"
 
     @property
@@ -107,6 +147,11 @@ class TuningDelivery(SweepDelivery):
         self.waiting |= dict.fromkeys(sorted(trials - set(self.keys)))
         self.keys = sorted(trials)
         super().advance(dead)
+
+
+def _objectives(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What these cells measure, as far as they have said so."""
+    return [json.loads(run["tags"]["objective"]) for run in runs if "objective" in run["tags"]]
 
 
 def read_document(folder: Path) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Calls `permlab` in its own process, and finds the runs and cells that it left."""
 
 import os
+import re
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,23 @@ def call(folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
     process = start(folder, *words, **environment)
     out, err = process.communicate(timeout=180)
     return process.returncode, out, err
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def printed_link(dashboard: subprocess.Popen[str], name: str) -> str:
+    """The address of a sweep's page, once `permlab ui` prints it."""
+    assert dashboard.stderr is not None
+    limit = time.monotonic() + 120
+    for line in dashboard.stderr:
+        if found := re.search(rf"{name}: (http\S+)", line):
+            return found.group(1)
+        assert time.monotonic() < limit
+    raise AssertionError("the dashboard ended without a link")
 
 
 def runs_in(client: Any, experiment: str) -> list[Any]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from permlab.platform.display.build_bar import build_if_missing
 from permlab.platform.files.liveness import driving
+from permlab.platform.report.results import write_results
 from permlab.platform.run.cell import run_cell
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import read_settings
@@ -25,5 +26,6 @@ def drive(runs: Path, *words: str, status: str | None = "FINISHED", most: int | 
         for cell in [cell for cell in plan if cell.result is None][:most]:
             run_cell(cell.settings)
         if status:
+            write_results(make_plan(settings.cells()), folder)
             close_folder(folder, status)
     return folder

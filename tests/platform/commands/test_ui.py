@@ -12,13 +12,7 @@ import psutil
 import pytest
 
 from permlab.platform.tracking.store import connect
-from tests.platform.calling import start
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.platform.calling import free_port, printed_link, start
 
 
 def listening(port: int) -> list[int | None]:
@@ -48,6 +42,18 @@ def test_however_it_is_ended_it_leaves_no_server_behind(tmp_path: Path) -> None:
     assert "Traceback" not in err
     _, alive = psutil.wait_procs(processes, timeout=30)
     assert not alive and not any(listening(port) for port in ports)
+
+
+def test_ended_while_it_starts_it_leaves_no_server_behind(tmp_path: Path) -> None:
+    dashboard = start(tmp_path, "ui", "--port", str(free_port()))
+    assert dashboard.stderr is not None
+    dashboard.stderr.readline()  # the server's process has been started
+    processes = psutil.Process(dashboard.pid).children(recursive=True)
+    assert processes
+    dashboard.send_signal(signal.SIGTERM)
+    dashboard.communicate(timeout=60)
+    assert dashboard.returncode == 0
+    assert not psutil.wait_procs(processes, timeout=30)[1]
 
 
 def wait_for(url: str, process: subprocess.Popen[str]) -> None:
@@ -80,8 +86,12 @@ def test_it_prints_the_page_of_every_sweep(tmp_path: Path) -> None:
     port = free_port()
     dashboard = start(tmp_path, "ui", "--port", str(port))
     try:
-        wait_for(f"http://127.0.0.1:{port}/health", dashboard)
+        link = printed_link(dashboard, "mine")
+        urlopen(
+            f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/experiments/get?experiment_id={number}", timeout=30
+        ).close()
     finally:
         dashboard.send_signal(signal.SIGTERM)
-    err = dashboard.communicate(timeout=60)[1]
-    assert f"mine: http://127.0.0.1:{port}/#/experiments/{number}/runs?workflowType=machine_learning" in err
+    assert link == f"http://127.0.0.1:{port}/#/experiments/{number}/runs?workflowType=machine_learning"
+    assert dashboard.communicate(timeout=60)[1] == ""  # what the server says is in a file
+    assert "Registry store URI" in (tmp_path / "runs" / "dashboard.log").read_text()

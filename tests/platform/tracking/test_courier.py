@@ -131,7 +131,7 @@ def test_metrics_that_are_sent_again_do_not_count_twice(undelivered: Path, monke
         time.sleep(0.01)
     CellDelivery(undelivered, client).advance()
     run = only_run(client)
-    for metric in ("train/running_loss", "cost/parameters"):
+    for metric in ("train/running_loss", "whole_run/cost/parameters"):
         steps = [point.step for point in client.get_metric_history(run.info.run_id, metric)]
         assert len(steps) == len(set(steps)) == (3 if metric.startswith("train") else 1)
 

@@ -44,7 +44,10 @@ def test_mlflow_has_the_whole_run(finished: Path) -> None:
     assert (run.data.params["train.epochs"], run.data.params["model.hidden"]) == ("7", "50")
     (data,) = run.inputs.dataset_inputs
     assert data.dataset.name == "synthetic,graphs=90,max_nodes=8,task=classification"
-    assert tags["dataset.digest"].startswith(data.dataset.digest)
+    assert tags["dataset.digest"].startswith(data.dataset.digest) and len(data.dataset.digest) == 8
+    columns = [column["name"] for column in json.loads(data.dataset.schema)["mlflow_colspec"]]
+    assert columns == [*(f"x{i}" for i in range(8)), "sign of score"]
+    assert (tags["mlflow.source.name"], tags["mlflow.source.git.commit"]) == ("permlab train", tags["git.commit"])
     history = read_history(cell)
     assert [entry["epoch"] for entry in history] == list(range(1, 8))
     for metric in ("train/auc", "holdout/ap", "holdout_perm/acc", "train/running_loss"):
@@ -56,8 +59,10 @@ def test_mlflow_has_the_whole_run(finished: Path) -> None:
     result = read_json(cell / "result.json")
     assert result["graphs"] == {"train": 72, "validation": 0, "holdout": 18}
     for group in ("graphs", "certificate"):
-        assert {name: run.data.metrics[f"{group}/{name}"] for name in result[group]} == result[group]
-    assert run.data.metrics["cost/parameters"] == result["parameters"]
+        assert {name: run.data.metrics[f"whole_run/{group}/{name}"] for name in result[group]} == result[group]
+    (point,) = client.get_metric_history(run.info.run_id, "whole_run/cost/parameters")
+    assert (point.value, point.step) == (result["parameters"], 0)  # at step 0 MLflow draws bars
+    assert max(name for name in run.data.metrics if not name.startswith("whole")) < "whole"  # after the curves
     assert json.loads(tags["numerics"]) == [result["numerics"]]
     assert {"name": tags["engine"], "reason": tags["engine.reason"]} == result["engine"]
 

@@ -1,0 +1,91 @@
+"""The view that the dashboard opens with: runs in groups, the mean curves of the headline metric first.
+
+MLflow keeps a shared view as JSON, deflated, in a tag of the experiment; a link opens it by its key. Its fields are not
+documented: they are those of ExperimentPageUIState in the source of its dashboard (MLflow 3.17).
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+KEY = "permlab"
+TAG = f"mlflow.sharedViewState.{KEY}"
+PAGE = "#/experiments/{}/runs?workflowType=machine_learning"
+WITH_VIEW = f"&compareRunsMode=CHART&viewStateShareKey={KEY}"
+MEASURED = ("holdout", "holdout_perm", "validation")  # charts without data are hidden
+ONCE = "whole_run/"  # what is measured once per run: sorts after the splits, whose curves come first
+
+Groups = Iterable[dict[str, Any]]  # dataset, method and d of each
+
+
+def place_of(experiment: Any) -> str:
+    """The address of an experiment's page on the dashboard: with the view, if it has one.
+
+    MLflow's own first page of an experiment is that for language models.
+    """
+    return PAGE.format(experiment.experiment_id) + WITH_VIEW * (TAG in experiment.tags)
+
+
+def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: str = "") -> str:
+    """The value of the tag. `objectives`: what the runs measure, as in their tag `objective`; `groups`: the means over
+    seeds to show, none for single runs; `query`: the runs that are shown.
+    """
+    groups = list(groups)
+    headlines = {name: each["metrics"].get(name, [name, False]) for each in objectives for name in [each["headline"]]}
+    columns = [f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED]
+    charts = [
+        _chart(kind, f"{split}/{name}", name) for name in headlines for kind in ("LINE", "BAR") for split in MEASURED
+    ]
+    first = [
+        _section(name, label + ", mean over seeds" * bool(groups)) | {"columns": 2, "cardHeight": 270}
+        for name, (label, _) in headlines.items()
+    ]
+    _, higher_is_better = next(iter(headlines.values()))
+    best_first = {"orderByKey": columns[0], "orderByAsc": not higher_is_better}
+    return _deflated(
+        (_grouping(groups) | best_first if groups else {})
+        | {
+            "searchFilter": query,
+            "selectedColumns": [*columns, "attributes.`Duration`"],
+            "compareRunCharts": charts,
+            "compareRunSections": [*first, *(_section(split, split) for split in (*MEASURED, "train"))],
+            "isAccordionReordered": True,  # else MLflow sorts the sections by name
+            "hideEmptyCharts": True,
+        }
+    )
+
+
+def _grouping(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """Runs by method and d, and by data set if there are several: one row per group, the sweep's own run below them."""
+    names = ["dataset", "method", "d"] if len({group["dataset"] for group in groups}) > 1 else ["method", "d"]
+    keys = [{"mode": "tag", "groupByData": name} for name in names]
+    closed = {",".join(f"tag.{name}.{group[name]}" for name in names): False for group in groups}
+    others = {",".join(f"tag.{name}" for name in names): True}
+    return {
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": keys},
+        "groupsExpanded": closed | others,
+        "useGroupedValuesInCharts": True,
+        "runsHiddenMode": "SHOW_ALL",  # else only the first ten groups
+        "runListHidden": True,  # the charts name the groups; the list would take half of a small screen
+    }
+
+
+def _chart(kind: str, metric: str, section: str) -> dict[str, Any]:
+    common: dict[str, Any] = {"uuid": f"{kind} {metric}", "type": kind, "metricKey": metric, "metricSectionId": section}
+    common |= {"deleted": False, "isGenerated": False}
+    if kind == "BAR":
+        return common
+    axes = {"xAxisKey": "step", "xAxisScaleType": "linear", "scaleType": "linear", "selectedXAxisMetricKey": ""}
+    lines = {"selectedMetricKeys": [metric], "lineSmoothness": 0, "yAxisKey": "metric", "yAxisExpressions": []}
+    return common | axes | lines
+
+
+def _section(uuid: str, name: str) -> dict[str, Any]:
+    state = {"display": True, "isReordered": False, "deleted": False, "isGenerated": False}
+    return {"uuid": uuid, "name": name} | state
+
+
+def _deflated(state: dict[str, Any]) -> str:
+    return "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
