@@ -15,7 +15,7 @@ from permlab.platform.files.whole_file import disk_error
 from permlab.platform.run.numerics import Numerics
 from permlab.platform.run.record import Record, summary
 from permlab.platform.run.signals import stop_on_signal
-from permlab.platform.run.stored_result import FAILED, KILLED
+from permlab.platform.run.stored_result import FAILED, STOPPED
 from permlab.platform.run.training import Training, open_store
 from permlab.platform.settings.run import RunSettings
 
@@ -83,7 +83,7 @@ def _run_recorded(
         return record.finish(training, result)
     except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
         with suppress(OSError):  # a full disk must not hide why the run ended
-            record.end(KILLED, str(stopped) or "interrupted")
+            record.end(STOPPED, str(stopped) or "interrupted")
         raise
     except Exception as error:
         reason = disk_error(error, record.folder) if isinstance(error, OSError) else str(error)

@@ -12,6 +12,7 @@ import torch
 
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.run.checkpoint import RunState, save_state
+from permlab.platform.run.progress import flat
 from permlab.platform.settings.run import TrainSettings
 from permlab.tasks.task import LOSS, GraphTask
 
@@ -162,11 +163,6 @@ def readable(name: str, state: dict[str, Any]) -> dict[str, Any]:
         reason = str(error).splitlines()[0][:200]
         raise RunError(f"the state of {name} holds more than numbers, words, tensors and lists: {reason}") from None
     return state
-
-
-def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:
-    """{split: {metric: v}} → {"split/metric": v}."""
-    return {f"{split}/{metric}": value for split, part in measured.items() for metric, value in part.items()}
 
 
 def _task(trainer: pl.Trainer) -> GraphTask:

@@ -33,10 +33,14 @@ from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
 from permlab.platform.display.console import note
+from permlab.platform.display.live_view import Ended, UnderWay
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.files.liveness import holding, remove_leftovers
 from permlab.platform.plugins.code import Shipped, loaded
 from permlab.platform.plugins.receive import receive_codes
+from permlab.platform.run.histories import FILE_NAME as HISTORY
+from permlab.platform.run.progress import flat, headline_value, stored_headline
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
 from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
 from permlab.platform.sweep.plan import Cell
 from permlab.platform.sweep.ray_private import loopback, print_errors_with
@@ -48,18 +52,12 @@ Runner = Callable[[Any], dict[str, Any]]
 class Progress:
     """Progress of a sweep."""
 
-    total: int
     finished: int = 0
-    running: int = 0
     failed: int = 0
-    killed: int = 0
-    started: dict[str, float] = field(default_factory=dict)  # when the cells that are running began, by key
+    under_way: dict[str, UnderWay] = field(default_factory=dict)  # by key
     lost: set[str] = field(default_factory=set)  # keys of the cells that failed or were stopped
-    events: list[str] = field(default_factory=list)  # since the last update
-
-    @property
-    def left(self) -> int:
-        return self.total - self.finished - self.failed - self.killed
+    ended: list[Ended] = field(default_factory=list)  # since the last update
+    stopping: str = ""  # why no more are started
 
 
 @contextmanager
@@ -88,6 +86,12 @@ def cluster(address: str | None) -> Iterator[int]:
         yield len([node for node in ray.nodes() if node["Alive"]])
     finally:
         ray.shutdown()
+
+
+def starting(address: str | None) -> str:
+    """What `cluster` does, for people."""
+    address = address or os.environ.get("RAY_ADDRESS")
+    return f"joining the Ray cluster at {address}" if address else "starting Ray on this machine"
 
 
 def _note_error(data: dict[str, Any], **_: Any) -> None:
@@ -163,7 +167,7 @@ def _execute(
     try:
         receive_codes(codes, job.dataset)
     except ConfigError as error:
-        return {"status": "FAILED", "error": str(error)}
+        return {"status": FAILED, "error": str(error)}
     _receive(job.dataset, data, digest)
     if (Path(runs) / sentinel).exists():
         return _guarded(runner, job)
@@ -180,11 +184,11 @@ def _execute(
 
 def _guarded(runner: Runner, settings: Any) -> dict[str, Any]:
     try:
-        return {"status": "FINISHED", "result": runner(settings)}
+        return {"status": FINISHED, "result": runner(settings)}
     except (RunStopped, KeyboardInterrupt) as stopped:
-        return {"status": "KILLED", "error": str(stopped)}
+        return {"status": STOPPED, "error": str(stopped)}
     except Exception as error:
-        return {"status": "FAILED", "error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        return {"status": FAILED, "error": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 
 def _receive(dataset: str, data: list[Any], digest: str) -> None:
@@ -301,9 +305,9 @@ def run_cells(
     A cell that raises counts as failed; one whose worker or node dies is started again by Ray, and resumes from its
     checkpoint. A stop signal, or more failures than `max_failed`, lets running cells save their state and end.
     """
-    progress = Progress(len(cells))
+    progress = Progress()
     waiting = list(reversed(cells))
-    stopping = False
+    several = len({cell.settings.dataset for cell in cells}) > 1  # data sets
     with Tasks(sweep) as tasks:
         while waiting or tasks:
             tasks.count_nodes(len(waiting) + len(tasks))
@@ -311,18 +315,16 @@ def run_cells(
             while waiting and len(tasks) < tasks.room:
                 cell = waiting.pop()
                 tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
-                progress.started[cell.key] = time.monotonic()
+                name = f"{cell.settings.dataset} {cell.settings.name}" if several else cell.settings.name
+                history = tasks.runs / "cells" / cell.key / HISTORY
+                progress.under_way[cell.key] = UnderWay(name, history, cell.settings.train.epochs)
             for cell, outcome in tasks.ended():
-                progress.started.pop(cell.key, None)
                 _settle(cell, outcome, progress)
-            progress.running = min(tasks.room, len(tasks))
-            on_progress(progress)
-            gives_up = progress.failed > sweep.max_failed
-            if not stopping and (stop_signal() or gives_up):
-                stopping = True
-                progress.killed += len(waiting)
+            if not progress.stopping and (stop_signal() or progress.failed > sweep.max_failed):
+                progress.stopping = "stopping" if stop_signal() else f"giving up after {progress.failed} failed cells"
                 waiting = []
                 tasks.cancel()
+            on_progress(progress)
     return progress
 
 
@@ -331,7 +333,7 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
     try:
         outcome: dict[str, Any] = ray.get(reference)
     except TaskCancelledError:
-        outcome = {"status": "KILLED"}
+        outcome = {"status": STOPPED}
     except RayTaskError as error:
         said = str(error.cause or error).splitlines()[-1]
         if "No module named 'permlab'" in said:
@@ -339,12 +341,12 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
                 "the cluster's nodes do not have PermLab: install it there, or send it along with ray job submit "
                 "--runtime-env infra/runtime-env.yaml"
             ) from None
-        outcome = {"status": "FAILED", "error": said}
+        outcome = {"status": FAILED, "error": said}
     except OutOfMemoryError:
         reason = "memory ran low each time; resources.cpus=2 lets fewer run at a time, or reduce train.batch_size or d"
-        outcome = {"status": "FAILED", "error": reason}
+        outcome = {"status": FAILED, "error": reason}
     except RayError as error:  # its worker or node died more often than `retries` allows
-        outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        outcome = {"status": FAILED, "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     if files := outcome.pop("files", None):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in sorted(files.items(), key=lambda item: item[0] == "result.json"):
@@ -353,17 +355,20 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
 
 
 def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
-    if outcome["status"] == "FINISHED":
-        cell.result = outcome["result"]
+    one = progress.under_way.pop(cell.key)
+    if outcome["status"] == FINISHED:
+        cell.result = result = outcome["result"]
         progress.finished += 1
-        progress.events.append(f"{cell.settings.name} finished")
+        value = headline_value(flat(result["metrics"]), stored_headline(one.history.parent))
+        measured = f"{value[0]} {value[1]:.4f}" if value else ""
+        epochs = f"{result['epochs']} of {one.epochs}" if "epochs" in result else ""
+        progress.ended.append(Ended(one.name, "finished", epochs, measured, result.get("seconds")))
         return
     progress.lost.add(cell.key)
-    if outcome["status"] == "FAILED":
-        progress.failed += 1
-        progress.events.append(f"{cell.settings.name} failed: {outcome['error']}")
-    else:
-        progress.killed += 1
+    failed = outcome["status"] == FAILED
+    progress.failed += failed
+    state, why = ("failed", outcome["error"]) if failed else ("stopped", "")
+    progress.ended.append(Ended(one.name, state, "", why, None))
 
 
 def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:

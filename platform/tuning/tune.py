@@ -1,16 +1,18 @@
 """Runs a tuning from its settings to the chosen ones: studies on Optuna, their trials on Ray."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from permlab.platform.display.build_bar import build_if_missing
-from permlab.platform.display.console import note
+from permlab.platform.display.console import doing, note
 from permlab.platform.errors import Ended
 from permlab.platform.files.json_files import write_json
 from permlab.platform.files.liveness import driving
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
 from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.sweep.folder import close_folder, open_folder
+from permlab.platform.sweep.folder import close_folder, closed_on_error, open_folder
 from permlab.platform.tracking.courier import one_courier
 from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
 from permlab.platform.tuning.settings import TuneSettings
@@ -33,13 +35,10 @@ def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) 
         with database_errors(url), driving(folder):
             studies = open_studies(settings, options, lease)
             open_folder(folder, settings, [])
-            try:
+            with closed_on_error(folder):
                 if all(tuned.study.over for tuned in studies):
                     return _end(studies, folder, Ended())
                 return _drive(settings, options, studies, runner, folder, address)
-            except BaseException:
-                close_folder(folder, "FAILED")
-                raise
     finally:
         lease.close()
 
@@ -55,7 +54,7 @@ def _drive(
     """Run trials on Ray until every study has used its budget."""
     from permlab.platform.display.live_view import SweepView
     from permlab.platform.run.signals import stop_on_signal
-    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite
+    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite, starting
     from permlab.platform.tracking.store import tracking_uri
     from permlab.platform.tuning.driver import Driver, TuneProgress
 
@@ -63,20 +62,22 @@ def _drive(
     with one_courier(folder, wanted=settings.track) as courier:
         if not joins:
             courier.send()  # it starts while Ray does
-        with cluster(address) as nodes, Tasks(settings) as tasks, stop_on_signal() as stop_signal:
+        done = sum(tuned.study.finished for tuned in studies)
+        total = len(studies) * options.trials - done if options.trials else 0
+        note(f"{settings.name}: {len(studies)} studies, {budget(options)} each, {done} trials done already")
+        with ExitStack() as stack:
+            with doing(starting(address)):
+                nodes = stack.enter_context(cluster(address))
+            tasks = stack.enter_context(Tasks(settings))
+            stop_signal = stack.enter_context(stop_on_signal())
             if settings.track and joins:
                 refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
                 courier.send()
-            done = sum(tuned.study.finished for tuned in studies)
-            total = len(studies) * options.trials - done if options.trials else 0
-            note(
-                f"{settings.name}: {len(studies)} studies, {budget(options)} each, {done} trials done already, "
-                f"{tasks.room} at a time on {nodes} node{'s' * (nodes > 1)}"
-            )
+            note(f"{tasks.room} at a time on {nodes} node{'s' * (nodes > 1)}")
             with SweepView(settings.name, total, "trials") as view:
 
                 def show(progress: TuneProgress) -> None:
-                    view.update(progress, view.at_this_pace(progress.finished))
+                    view.update(progress, lambda: view.at_this_pace(progress.finished))
 
                 runs = Path(settings.runs).resolve()
                 driver = Driver(studies, tasks, runner, settings.name, runs, settings.max_failed, options.parallel)
@@ -103,7 +104,7 @@ def _end(studies: list[Any], folder: Path, ended: Ended) -> Ended:
         (folder / FILE).unlink(missing_ok=True)
     else:
         write_choices([choice for choice in choices if choice], folder)
-    close_folder(folder, {0: "FINISHED", 1: "FAILED"}.get(ended.code, "KILLED"))
+    close_folder(folder, {0: FINISHED, 1: FAILED}.get(ended.code, STOPPED))
     return ended
 
 

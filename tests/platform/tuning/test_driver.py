@@ -50,7 +50,7 @@ class Inline:
         except ValueError as error:
             self.done.append((label, {"status": "FAILED", "error": str(error)}))
         except InterruptedError:
-            self.done.append((label, {"status": "KILLED"}))
+            self.done.append((label, {"status": "STOPPED"}))
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
         done, self.done = self.done, []
@@ -110,7 +110,7 @@ def drive(
     **tune: Any,
 ) -> dict[str, Any]:
     """Drive one study to its end; returns its summary and its choice."""
-    options = TuneSettings(space=SPACE, **tune)
+    options = TuneSettings(**{"space": SPACE, "seeds": 1} | tune)
     settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
     space = parse_space(SPACE)
     lease = open_lease(url)
@@ -121,13 +121,20 @@ def drive(
             lease=lease,
             space=space,
             defaults=defaults(settings, space),
+            measure="validation AUC",
             maximise=True,
             tune=options,
-            steps=EPOCHS,
+            epochs=EPOCHS,
             every=1,
             design=design or {"seed": options.seed},
         )
-        tuned = Tuned(study, settings, [0], "auc", {"name": "synthetic", "digest": "d", "graphs": 1, "holdout": 0.2})
+        tuned = Tuned(
+            study,
+            settings,
+            list(range(options.seeds)),
+            "auc",
+            {"name": "synthetic", "digest": "d", "graphs": 1, "holdout": 0.2},
+        )
         driver = Driver(
             [tuned], Inline() if tasks is None else tasks, runner, "cheap", runs, max_failed, options.parallel
         )
