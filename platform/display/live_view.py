@@ -95,7 +95,7 @@ class SweepView:
         for one in ended:
             if one.state == "failed" or not err.shows_bars:
                 measured = f": {one.measured}" if one.measured else ""
-                note(f"{self.name}: {one.name} {one.state}{measured}; {summary}")
+                note(f"{self.name}: {one.name} {one.state}{measured}" + (f"; {summary}" if not err.shows_bars else ""))
                 self.last_noted = time.monotonic()
         if standing.stopping and standing.under_way and not self.told:
             self.told = True

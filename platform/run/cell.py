@@ -1,5 +1,6 @@
 """Run one cell and record it: what `permlab train` and every cell of a sweep do."""
 
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -36,7 +37,8 @@ def run_cell(
     """
     store = open_store(settings)
     if settings.temporary:
-        return summary(Training.prepare(settings, store).run(callbacks=callbacks)) | {"parameters": 0}
+        result = Training.prepare(settings, store).run(callbacks=callbacks)
+        return summary(result) | {"parameters": result.parameters}
     record = Record(settings, store)
     try:
         record.folder.mkdir(parents=True, exist_ok=True)
@@ -49,10 +51,19 @@ def run_cell(
         result = record.finished
         if result:
             on_known(record.folder)
+            if settings.train.profile:
+                _profile(settings, store, callbacks)
         else:
             result = _run_recorded(record, store, callbacks, on_start, on_epoch)
         lock.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
         return result
+
+
+def _profile(settings: RunSettings, store: GraphStore, callbacks: Iterable[pl.Callback]) -> None:
+    """Train a finished run again for the sake of its profile, and keep nothing of it."""
+    with tempfile.TemporaryDirectory() as runs, stop_on_signal() as stop_signal:
+        again = Training.prepare(settings.model_copy(update={"runs": runs}), store)
+        again.run(callbacks=callbacks, stop_signal=stop_signal)
 
 
 def _run_recorded(

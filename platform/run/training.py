@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
+from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
@@ -48,6 +49,7 @@ class Result:
     engine: dict[str, str] = field(default_factory=dict)  # name, and why it is not the fast one
     numerics: list[Numerics] = field(default_factory=list)  # several if the run was resumed under others
     best_epoch: int | None = None  # the epoch of these weights, if `train.patience` is set
+    ended_early: str = ""  # where a callback ended the training, if one did
     parameters: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -68,8 +70,7 @@ class Training:
     def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
         store = store or open_store(settings)
         facts = DataFacts.of_store(store, settings)
-        held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
-        split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
+        split = split_of(settings, store)
         for part in settings.splits:
             if not len(getattr(split, part.removesuffix("_perm"))):
                 raise ConfigError(f"the {part} part is empty; set data.{part} to at least 1")
@@ -153,6 +154,7 @@ class Training:
             engine.facts,
             state.numerics,
             state.best_epoch,
+            state.ended_early,
             sum(parameter.numel() for parameter in self.task.parameters()),
             state.history,
             self.task.outputs,
@@ -183,6 +185,11 @@ class Training:
 def open_store(settings: RunSettings) -> GraphStore:
     """The run's data set, built if it is missing, with the target that the run asks for."""
     return GraphStore.open(settings.dataset, settings.data.target, build_missing=True)
+
+
+def split_of(settings: RunSettings, store: GraphStore) -> Split:
+    held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
+    return store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)
 
 
 def recipe_of(settings: RunSettings) -> Recipe:

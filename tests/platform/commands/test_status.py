@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from permlab.platform.files.json_files import write_json
+from permlab.platform.sweep.folder import note_under_way
 from tests.platform.calling import CLI
 
 DRIVER = (
@@ -29,6 +30,8 @@ def make_sweep(runs: Path, cells: int, finished: int, status: str | None) -> Pat
     rows = [{"key": f"k{i}", "name": f"sum-d1-s{i}", "dataset": "synthetic"} for i in range(cells)]
     write_json(folder / "plan.json", {"cells": rows})
     write_json(folder / "sweep.json", {"name": "x", "params": {}, "started": 1e9, "status": status})
+    if finished < cells:
+        note_under_way(folder, {f"k{finished}": time.time()})
     for row in rows[: finished + 1]:
         (runs / "cells" / row["key"]).mkdir(parents=True)
         write_json(runs / "cells" / row["key"] / "run.json", {"name": row["name"]})
