@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -20,7 +21,7 @@ from permlab.platform.run.progress import Follower, headline_value, stored_headl
 MINUTE = 60.0
 REFRESH = 0.5  # seconds between two looks at the files of running cells
 BAR, SMALL_BAR = 24, 10  # columns
-OTHERS = 56  # columns of a row besides the name
+Row = tuple[RenderableType, ...]  # name, state, epochs, bar, measured, time
 STYLES = {"finished": "green", "failed": "red", "running": "cyan"}
 
 
@@ -141,36 +142,25 @@ class SweepView:
         room = max(err.height - 6, 4)
         running = list(standing.under_way.items())[: room - min(len(self.last), room // 3)]
         hidden = len(standing.under_way) - len(running)
-        last = list(self.last)[-max(room - len(running) - bool(hidden), 0) :][-max(room // 3, 5) :]
-        table = Table.grid(padding=(0, 2), pad_edge=True)
-        for justify in ("left", "left", "right", "left", "right", "right"):
-            table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        last = list(reversed(self.last))[: min(room - len(running) - bool(hidden), max(room // 3, 5))]
         self.followers = {key: self.followers[key] for key in standing.under_way if key in self.followers}
-        for key, one in running:
-            table.add_row(*self._running(key, one))
-        if hidden:
-            table.add_row(Text(f"and {hidden} more running", style="dim"))
-        for done in reversed(last):
-            took = "" if done.seconds is None else f"took {clock(done.seconds)}"
-            state = Text(done.state, style=STYLES.get(done.state, "yellow"))
-            measured = "" if done.state == "failed" else done.measured  # its error was printed above
-            table.add_row(shorten(done.name), state, done.epochs, "", measured, took)
-        return table if table.row_count else None
+        rows = [self._running(key, one) for key, one in running]
+        rows += [(f"and {hidden} more running", "", "", "", "", "")] if hidden else []
+        rows += [_ended(one) for one in last]
+        return _table(rows) if rows else None
 
-    def _running(self, key: str, one: UnderWay) -> tuple[RenderableType, ...]:
+    def _running(self, key: str, one: UnderWay) -> Row:
         follower, headline = self.followers.get(key, (Follower(one.history), ""))
         follower.look()
         headline = headline or stored_headline(one.history.parent)
         self.followers[key] = follower, headline
-        name = shorten(one.name)
         if not follower.epoch:
-            waited = f"{clock(time.monotonic() - one.since)}"
-            return name, Text("starting", style="dim"), "", "", "", waited
+            return one.name, Text("starting", style="dim"), "", "", "", clock(time.monotonic() - one.since)
         value = headline_value(follower.measured, headline)
         left = follower.seconds_left(one.epochs)
         bar = ProgressBar(one.epochs, follower.epoch, width=SMALL_BAR)
         return (
-            name,
+            one.name,
             Text("running", style=STYLES["running"]),
             f"{follower.epoch} of {one.epochs}",
             bar if err.width >= 100 else "",
@@ -179,10 +169,23 @@ class SweepView:
         )
 
 
-def shorten(name: str) -> str:
-    """The end of a long name: there are d and the seed."""
-    room = min(max(err.width - OTHERS, 16), 50)
-    return name if len(name) <= room else f"…{name[1 - room :]}"
+def _ended(one: Ended) -> Row:
+    state = Text(one.state, style=STYLES.get(one.state, "yellow"))
+    measured = "" if one.state == "failed" else one.measured  # its error was printed above
+    return one.name, state, one.epochs, "", measured, "" if one.seconds is None else f"took {clock(one.seconds)}"
+
+
+def _table(rows: list[Row]) -> Table:
+    """Names get the room that the other columns leave; of a long one the end is shown, where d and the seed are."""
+    table = Table.grid(padding=(0, 2), pad_edge=True)
+    for justify in ("left", "left", "right", "left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    others = list(zip(*rows, strict=True))[1:]
+    widths = [max(SMALL_BAR if isinstance(cell, ProgressBar) else cell_len(str(cell)) for cell in c) for c in others]
+    room = max(err.width - sum(widths) - 2 * len(widths) - 4, 12)
+    for name, *rest in rows:
+        table.add_row(name if cell_len(str(name)) <= room else f"…{str(name)[1 - room :]}", *rest)
+    return table
 
 
 def clock(seconds: float) -> str:

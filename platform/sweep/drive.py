@@ -127,7 +127,8 @@ def _execute(
     from permlab.platform.run.signals import stop_on_signal
     from permlab.platform.sweep.estimate import TimeLeft
     from permlab.platform.sweep.plan import wall_clock
-    from permlab.platform.sweep.ray_tasks import Progress, cluster, refuse_sqlite, run_cells, slots, starting
+    from permlab.platform.sweep.ray_cluster import cluster, refuse_sqlite, slots, starting
+    from permlab.platform.sweep.ray_tasks import Progress, run_cells
     from permlab.platform.tracking.store import tracking_uri
 
     todo = [cell for cell in plan if cell.result is None]

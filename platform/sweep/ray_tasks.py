@@ -1,29 +1,22 @@
 """Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room.
 
-Only this file, ray_map.py and ray_private.py import Ray. The driver keeps no state in memory alone: killed and started
+Only this file and its neighbours ray_*.py import Ray. The driver keeps no state in memory alone: killed and started
 again, it plans anew from the files on disk.
 """
 
-import json
-import logging
-import math
 import os
-import re
 import shutil
-import socket
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import ray
-from ray.autoscaler.sdk import request_resources
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
 
 from permlab.datasets.cache import build, folder_of
@@ -32,7 +25,6 @@ from permlab.datasets.checked import checked_manifest
 from permlab.datasets.errors import DataError
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
-from permlab.platform.display.console import note
 from permlab.platform.display.live_view import Ended, UnderWay
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.files.liveness import holding, remove_leftovers
@@ -41,9 +33,10 @@ from permlab.platform.plugins.receive import receive_codes
 from permlab.platform.run.histories import FILE_NAME as HISTORY
 from permlab.platform.run.progress import flat, headline_value, stored_headline
 from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
-from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
+from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.plan import Cell
-from permlab.platform.sweep.ray_private import loopback, print_errors_with
+from permlab.platform.sweep.ray_cluster import alive_nodes, ask, slots
+from permlab.platform.sweep.ray_mirror import Mailbox, mirrored
 
 Runner = Callable[[Any], dict[str, Any]]
 
@@ -60,98 +53,6 @@ class Progress:
     stopping: str = ""  # why no more are started
 
 
-@contextmanager
-def cluster(address: str | None) -> Iterator[int]:
-    """Join the cluster at `address` (or RAY_ADDRESS), else start Ray on this machine; yields the number of nodes."""
-    address = address or os.environ.get("RAY_ADDRESS")
-    if address and (Path("~/.ray/auth_token").expanduser().exists() or "RAY_AUTH_TOKEN" in os.environ):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sets it itself
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address and address not in ("auto", "local"):
-        _reach(address)
-    os.environ.setdefault("RAY_task_oom_retries", "4")  # by default Ray never gives up on a cell that does not fit
-    print_errors_with(_note_error)
-    try:
-        with loopback(only=not address):
-            ray.init(
-                address=address or "local",
-                include_dashboard=False if not address else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                namespace="permlab",
-            )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    try:
-        yield len([node for node in ray.nodes() if node["Alive"]])
-    finally:
-        ray.shutdown()
-
-
-def starting(address: str | None) -> str:
-    """What `cluster` does, for people."""
-    address = address or os.environ.get("RAY_ADDRESS")
-    return f"joining the Ray cluster at {address}" if address else "starting Ray on this machine"
-
-
-def _note_error(data: dict[str, Any], **_: Any) -> None:
-    """Print an error of the cluster itself in one line."""
-    text = str(data["lines"][0])
-    if "running low on memory" in text:
-        node = re.search(r"IP: ([^,)]+)", text)
-        note(
-            f"Ray ended a worker: memory ran low on {node[1] if node else 'its node'}. Its cell resumes from its "
-            "checkpoint; resources.cpus=2 lets fewer run at a time"
-        )
-    else:
-        note(f"Ray: {text.splitlines()[0][:300]}")
-
-
-def print_nodes() -> None:
-    """Print the resources of the nodes at RAY_ADDRESS as one line of JSON, or exit with the reason why not."""
-    try:
-        with cluster(None):
-            sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
-    except ConfigError as error:
-        sys.exit(str(error))
-
-
-def _reach(address: str) -> None:
-    """Fail fast and clearly if nothing listens there; Ray itself would keep trying for long."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        raise ConfigError(f"address {address!r} is not HOST:PORT")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        raise ConfigError(f"no Ray cluster at {address}: {error.strerror or error}") from None
-
-
-def slots(resources: ResourceSettings) -> int:
-    """How many cells fit on the cluster at once; raises ConfigError if none fits on any node."""
-    fit, sizes = 0, []
-    for node in ray.nodes():
-        if node["Alive"]:
-            cpus, gpus = node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)
-            sizes.append(f"{cpus:g} CPUs and {gpus:g} GPUs")
-            share = int(1 / resources.gpus + 1e-9) * int(gpus) if 0 < resources.gpus < 1 else 0
-            by_gpu = share if share else int(gpus // resources.gpus) if resources.gpus else 10**9
-            fit += min(int(cpus // resources.cpus), by_gpu)
-    if not fit:
-        raise ConfigError(
-            f"a cell asks for {resources.cpus:g} CPUs and {resources.gpus:g} GPUs (resources.cpus, resources.gpus); "
-            f"no node has that much: {'; '.join(sorted(set(sizes)))}"
-        )
-    return fit
-
-
-def ask(resources: ResourceSettings, cells: int) -> None:
-    """Tell an autoscaler, if there is one, how many cells are left to run."""
-    share = int(1 / resources.gpus + 1e-9) if 0 < resources.gpus < 1 else 1  # cells that share a GPU
-    bundle = {"CPU": math.ceil(share * resources.cpus), "GPU": math.ceil(share * resources.gpus)}
-    request_resources(bundles=[{name: count for name, count in bundle.items() if count}] * math.ceil(cells / share))
-
-
 def _execute(
     runner: Runner,
     job: Any,
@@ -161,9 +62,10 @@ def _execute(
     data: list[Any],
     digest: str,
     codes: list[Shipped],
+    box: Any = None,
 ) -> dict[str, Any]:
     """In a worker: run the job, whose files go to `folder` in the runs folder. If this node does not share it, they
-    travel back with the result."""
+    travel back with the result, and what people look at meanwhile through `box`."""
     try:
         receive_codes(codes, job.dataset)
     except ConfigError as error:
@@ -173,7 +75,8 @@ def _execute(
         return _guarded(runner, job)
     local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
     local.mkdir(parents=True, exist_ok=True)
-    outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
+    with mirrored(box, local / folder, folder):
+        outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
     outcome["files"] = {
         path.name: path.read_bytes()
         for path in (local / folder).glob("*")
@@ -238,7 +141,8 @@ class Tasks:
         self.room = slots(resources)
         self.runs = Path(sweep.runs).resolve()
         self.sentinel = f".shared-{uuid.uuid4().hex}"
-        self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
+        self.data = _ship(sweep) if alive_nodes() > 1 else {}
+        self.mailbox: Mailbox | None = None  # once there are several nodes
         self.next_count = 0.0
         self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (the caller's label, its folder)
 
@@ -247,6 +151,7 @@ class Tasks:
         remove_leftovers(self.runs, ".shared-*")
         self.holding = holding(self.runs / self.sentinel)
         self.holding.__enter__()
+        self._open_mailbox()
         return self
 
     def __exit__(
@@ -264,23 +169,31 @@ class Tasks:
         """Every five seconds: nodes come and go, and an autoscaler needs to know how many jobs are left."""
         if time.monotonic() > self.next_count:
             self.next_count = time.monotonic() + 5
+            self._open_mailbox()
             ask(self.resources, left)
             with suppress(ConfigError):  # no node is left: wait for others
                 # Never fewer: jobs of a lost node count as under way until Ray gives them up
                 self.room = max(self.room, slots(self.resources))
+
+    def _open_mailbox(self) -> None:
+        if self.mailbox is None and alive_nodes() > 1:
+            self.mailbox = Mailbox(self.runs)
 
     def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
         """Hand a job to Ray; its files go to `folder` in the runs folder."""
         job = job.model_copy(update={"runs": str(self.runs)})
         digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
         data, codes = self.data.get(job.dataset, []), [loaded(head).shipped for head in job.codes]
-        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes)
+        box = self.mailbox and self.mailbox.box
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes, box)
         self.under_way[reference] = (label, folder)
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Label and outcome of each job that has ended, after a short wait for the first."""
         if not self.under_way:
             return
+        if self.mailbox:
+            self.mailbox.deliver(folder for _, folder in self.under_way.values())
         ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
         ready, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
         for reference in ready:
@@ -379,11 +292,3 @@ def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:
         folder = folder_of(name)
         shipped[name.text] = [ray.put({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()})]
     return shipped
-
-
-def refuse_sqlite(nodes: int, uri: str) -> None:
-    if nodes > 1 and uri.startswith("sqlite"):
-        raise ConfigError(
-            f"the cluster has {nodes} nodes and tracking goes to {uri}; start an MLflow server on PostgreSQL and set "
-            "MLFLOW_TRACKING_URI to it, or pass track=false"
-        )

@@ -54,7 +54,8 @@ def _drive(
     """Run trials on Ray until every study has used its budget."""
     from permlab.platform.display.live_view import SweepView
     from permlab.platform.run.signals import stop_on_signal
-    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite, starting
+    from permlab.platform.sweep.ray_cluster import cluster, refuse_sqlite, starting
+    from permlab.platform.sweep.ray_tasks import Tasks
     from permlab.platform.tracking.store import tracking_uri
     from permlab.platform.tuning.driver import Driver, TuneProgress
 
