@@ -65,7 +65,7 @@ def sweep_state(folder: Path) -> dict[str, Any]:
     for row in plan["cells"]:
         place = cells_folder / row["key"]
         state = _state(place, place / HISTORY, handed.get(row["key"]))
-        if state.get("measured") and not headlines.get(row["dataset"]):
+        if state.get("measured") and row["dataset"] not in headlines:
             headlines[row["dataset"]] = stored_headline(place)
         value = headline_value(state.pop("measured", {}), headlines.get(row["dataset"], ""))
         cells.append(

@@ -66,13 +66,13 @@ class PinnedSampler(BaseSampler):
 
 def make_pruner(kind: str, epochs: int, every: int) -> BasePruner:
     """`epochs` of one seed, `every` so many of which it is evaluated."""
-    pruners: dict[str, BasePruner] = {
-        "median": MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=epochs // 6),
-        "hyperband": HyperbandPruner(min_resource=max(every, epochs // 9), max_resource=epochs, reduction_factor=3),
-        "wilcoxon": WilcoxonPruner(),
-        "none": NopPruner(),
-    }
-    return pruners[kind]
+    if kind == "wilcoxon":
+        return WilcoxonPruner()
+    if kind == "median":
+        return MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=epochs // 6)
+    if kind == "hyperband":
+        return HyperbandPruner(min_resource=max(every, epochs // 9), max_resource=epochs, reduction_factor=3)
+    return NopPruner()
 
 
 def open_storage(url: str, lease: Lease) -> optuna.storages.RDBStorage:
