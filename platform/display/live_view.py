@@ -67,7 +67,7 @@ class SweepView:
         self.followers: dict[str, tuple[Follower, str]] = {}  # by key, with the headline metric once it is known
         self.last = deque[Ended](maxlen=20)
         self.head: RenderableType = Text(name, style="bold")
-        self.drawn = self.head
+        self.drawn: RenderableType = self.head
         self.live = Live(console=err, auto_refresh=False, get_renderable=lambda: self.drawn)
 
     def __enter__(self) -> Self:
@@ -179,7 +179,7 @@ def _table(rows: list[Row]) -> Table:
     """Names get the room that the other columns leave; of a long one the end is shown, where d and the seed are."""
     table = Table.grid(padding=(0, 2), pad_edge=True)
     for justify in ("left", "left", "right", "left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(justify=justify, no_wrap=True)
     others = list(zip(*rows, strict=True))[1:]
     widths = [max(SMALL_BAR if isinstance(cell, ProgressBar) else cell_len(str(cell)) for cell in c) for c in others]
     room = max(err.width - sum(widths) - 2 * len(widths) - 4, 12)

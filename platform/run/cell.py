@@ -37,8 +37,8 @@ def run_cell(
     """
     store = open_store(settings)
     if settings.temporary:
-        result = Training.prepare(settings, store).run(callbacks=callbacks)
-        return summary(result) | {"parameters": result.parameters}
+        outcome = Training.prepare(settings, store).run(callbacks=callbacks)
+        return summary(outcome) | {"parameters": outcome.parameters}
     record = Record(settings, store)
     try:
         record.folder.mkdir(parents=True, exist_ok=True)

@@ -21,9 +21,10 @@ from permlab.platform.tuning.trial_task import run_trial
 
 def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) -> Ended:
     """Drive every study to the end of its budget."""
-    from permlab.platform.tuning.lease import open_lease
-    from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
-    from permlab.platform.tuning.study import database_errors
+    with doing(f"{settings.name}: opening the studies", in_log=False):
+        from permlab.platform.tuning.lease import open_lease
+        from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
+        from permlab.platform.tuning.study import database_errors
 
     for dataset in settings.dataset:
         build_if_missing(dataset)
@@ -33,7 +34,8 @@ def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) 
     lease = open_lease(url)
     try:
         with database_errors(url), driving(folder):
-            studies = open_studies(settings, options, lease)
+            with doing(f"{settings.name}: opening the studies", in_log=False):
+                studies = open_studies(settings, options, lease)
             open_folder(folder, settings, [])
             with closed_on_error(folder):
                 if all(tuned.study.over for tuned in studies):
