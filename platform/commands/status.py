@@ -104,15 +104,18 @@ def _state(folder: Path, history: Path, handed: float | None) -> dict[str, Any]:
         result = read_result(folder)
     except DamagedFile as damage:
         return {"state": "FAILED", "error": f"{damage.path.name} is damaged: {damage.what}; run this cell again"}
-    if result and result["ended"] >= (handed or 0):
-        state = {"state": _today(result["status"]), "seconds": result.get("seconds"), "error": result.get("error")}
-        return state | {"epoch": result.get("epochs"), "measured": flat(result.get("metrics", {}))}
-    if handed is None and not (folder / "run.json").exists():
+    over = result is not None and result["ended"] >= (handed or 0)
+    if result and over and "epochs" in result:
+        facts = {"state": _today(result["status"]), "seconds": result.get("seconds"), "error": result.get("error")}
+        return facts | {"epoch": result["epochs"], "measured": flat(result.get("metrics", {}))}
+    if not over and handed is None and not (folder / "run.json").exists():
         return {"state": "WAITING"}
     follower = Follower(history)
     follower.look()
     far = {"epoch": follower.epoch, "measured": follower.measured}
-    return ({"state": "RUNNING", "seconds": time.time() - handed} if handed else {"state": "INTERRUPTED"}) | far
+    if result and over:
+        return far | {"state": _today(result["status"]), "error": result.get("error")}
+    return far | ({"state": "RUNNING", "seconds": time.time() - handed} if handed else {"state": "INTERRUPTED"})
 
 
 def _trial_state(folder: Path, sweep_status: str) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def make_sweep(runs: Path, cells: int, finished: int, status: str | None) -> Pat
         (runs / "cells" / row["key"]).mkdir(parents=True)
         write_json(runs / "cells" / row["key"] / "run.json", {"name": row["name"]})
     for row in rows[:finished]:
-        result = {"status": "FINISHED", "ended": 1e9, "seconds": 1.0, "metrics": {"holdout": {"auc": 0.5}}}
+        metrics = {"holdout": {"auc": 0.5}}
+        result = {"status": "FINISHED", "ended": 1e9, "seconds": 1.0, "epochs": 9, "metrics": metrics}
         write_json(runs / "cells" / row["key"] / "result.json", result)
     return folder
 
