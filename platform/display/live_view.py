@@ -21,6 +21,7 @@ from permlab.platform.run.progress import Follower, headline_value, stored_headl
 MINUTE = 60.0
 REFRESH = 0.5  # seconds between two looks at the files of running cells
 BAR, SMALL_BAR = 24, 10  # columns
+LOGGED = 4  # running cells in a line of a log
 Row = tuple[RenderableType, ...]  # name, state, epochs, bar, measured, time
 STYLES = {"finished": "green", "failed": "red", "running": "cyan"}
 
@@ -92,6 +93,7 @@ class SweepView:
         """`seconds_left` gives None if it is unknown."""
         ended, standing.ended = standing.ended, []
         self.last.extend(ended)
+        self.followers = {key: self.followers[key] for key in standing.under_way if key in self.followers}
         summary = self._summary(standing, seconds_left())
         for one in ended:
             if one.state == "failed" or not err.shows_bars:
@@ -103,12 +105,20 @@ class SweepView:
             note(f"{standing.stopping}: {self._saving(standing)}")
         if not err.shows_bars:
             if time.monotonic() - self.last_noted > MINUTE:
-                note(f"{self.name}: {summary}")
+                note(f"{self.name}: {summary}{self._far(standing)}")
                 self.last_noted = time.monotonic()
         elif ended or time.monotonic() - self.last_drawn > REFRESH:
             self.last_drawn = time.monotonic()
             self.drawn = self._draw(standing, summary)
             self.live.refresh()
+
+    def _far(self, standing: Standing) -> str:
+        """How far the first running cells are, for a log."""
+        rows = [self._follow(key, one) for key, one in list(standing.under_way.items())[:LOGGED]]
+        parts = [
+            f"{one.name} in epoch {far.epoch + 1} of {one.epochs}" for one, far, _ in rows if far.epoch < one.epochs
+        ]
+        return "; " + ", ".join(parts) if parts else ""
 
     def _saving(self, standing: Standing) -> str:
         count = len(standing.under_way)
@@ -143,17 +153,21 @@ class SweepView:
         running = list(standing.under_way.items())[: room - min(len(self.last), room // 3)]
         hidden = len(standing.under_way) - len(running)
         last = list(reversed(self.last))[: min(room - len(running) - bool(hidden), max(room // 3, 5))]
-        self.followers = {key: self.followers[key] for key in standing.under_way if key in self.followers}
         rows = [self._running(key, one) for key, one in running]
         rows += [(f"and {hidden} more running", "", "", "", "", "")] if hidden else []
         rows += [_ended(one) for one in last]
         return _table(rows) if rows else None
 
-    def _running(self, key: str, one: UnderWay) -> Row:
+    def _follow(self, key: str, one: UnderWay) -> tuple[UnderWay, Follower, str]:
+        """Look at how far it is; with the headline metric, empty until it is known."""
         follower, headline = self.followers.get(key, (Follower(one.history), ""))
         follower.look()
         headline = headline or stored_headline(one.history.parent)
         self.followers[key] = follower, headline
+        return one, follower, headline
+
+    def _running(self, key: str, one: UnderWay) -> Row:
+        _, follower, headline = self._follow(key, one)
         if not follower.epoch:
             return one.name, Text("starting", style="dim"), "", "", "", clock(time.monotonic() - one.since)
         value = headline_value(follower.measured, headline)

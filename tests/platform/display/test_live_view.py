@@ -102,3 +102,7 @@ def test_a_log_gets_one_line_per_cell_and_nothing_to_move_a_cursor(screen: Scree
     assert len(lines) == 3 and "\x1b" not in "".join(lines)
     assert lines[1].startswith("x: sum-d10-s1 finished: holdout MAE 0.1; 2 of 9 cells, 1 running")
     assert lines[2].startswith("x: alpha0-d9-s0 failed: the loss is nan; ")
+    (tmp_path / "0" / "history.jsonl").write_text(history_line({"epoch": 8, "train/running_loss": 1.0}))
+    view.last_noted -= 61  # a minute later
+    view.update(standing, lambda: 60.0)
+    assert capsys.readouterr().err.rstrip().endswith("-s0 in epoch 9 of 300")
