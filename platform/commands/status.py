@@ -124,9 +124,9 @@ def _trial_state(folder: Path, sweep_status: str) -> dict[str, Any]:
         result = read_result(folder) or {}
     except DamagedFile as damage:
         study, number = folder.name.rpartition("-t")[::2]
-        state = {"state": "FAILED", "epoch": None, "epochs": None, "error": str(damage)}
-        return state | {"name": folder.name, "dataset": "", "study": study, "number": int(number)}
-    state: dict[str, Any] = _state(folder, folder / PROGRESS, run["started"] if sweep_status == "RUNNING" else None)
+        unread = {"state": "FAILED", "epoch": None, "epochs": None, "error": str(damage)}
+        return unread | {"name": folder.name, "dataset": "", "study": study, "number": int(number)}
+    state = _state(folder, folder / PROGRESS, run["started"] if sweep_status == "RUNNING" else None)
     value: Any = headline_value(state.pop("measured", {}), "")
     if result.get("value") is not None:
         value = run.get("measure", "value"), result["value"]
