@@ -1,8 +1,9 @@
 """The files of running jobs, sent to the driver while they grow, from nodes that do not share the runs folder: the
 live view, `permlab status` and MLflow then see them as if they were written there.
 
-A thread of the worker looks at the files now and then, so that the training does not wait for it. What it sends waits
-in an actor until the driver takes it. If some of it is lost, the view is late: all files come back with the result.
+A thread of the worker looks at the files now and then, so that the training does not wait for it, and leaves what is
+new in Ray's key-value store, from where the driver takes it. If some of it is lost, the view is late: all files come
+back with the result.
 """
 
 import threading
@@ -10,12 +11,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import ray
-from ray.exceptions import RayError
+from typing import NamedTuple
 
 from permlab.platform.files.whole_file import whole_file
+from permlab.platform.sweep.ray_private import drop_values, put_value, take_values
 
 PAUSE = 2.0  # seconds between two looks
 WHOLE, GROWING = ("run.json",), ("history.jsonl", "progress.jsonl")
@@ -24,51 +23,32 @@ WHOLE, GROWING = ("run.json",), ("history.jsonl", "progress.jsonl")
 class Part(NamedTuple):
     """New content of a file, from this byte on."""
 
-    folder: str  # in the runs folder
     file: str
     start: int
     content: bytes
 
 
-class Box:
-    """The actor."""
-
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
-
-    def put(self, parts: list[Part]) -> None:
-        self.parts += parts
-
-    def take(self) -> list[Part]:
-        parts, self.parts = self.parts, []
-        return parts
-
-
 class Mailbox:
     """The driver's side."""
 
-    def __init__(self, runs: Path) -> None:
-        self.runs = runs
-        self.box: Any = ray.remote(num_cpus=0, max_restarts=-1)(Box).remote()
-        self.asked: Any = None
+    def __init__(self, name: str, runs: Path) -> None:
+        self.name, self.runs = name, runs
         self.next_look = 0.0
 
     def deliver(self, under_way: Iterable[str]) -> None:
-        """Write what has come for the folders under way; never waits."""
-        if self.asked is None and time.monotonic() > self.next_look:
-            self.next_look = time.monotonic() + PAUSE / 2
-            self.asked = self.box.take.remote()
-        if self.asked is None or not ray.wait([self.asked], timeout=0)[0]:
+        """Write what has come for the folders under way; of others, the files have come with their result."""
+        if time.monotonic() < self.next_look:
             return
-        asked, self.asked = self.asked, None
-        try:
-            parts: list[Part] = ray.get(asked)
-        except RayError:  # its node is lost; it starts again
-            return
+        self.next_look = time.monotonic() + PAUSE
         folders = set(under_way)
-        for part in parts:
-            if part.folder in folders:  # else the job has ended, and its files have come
-                _write(self.runs / part.folder, part)
+        for key, content in sorted(take_values(f"{self.name}/").items()):
+            place, start = key.removeprefix(f"{self.name}/").rsplit("/", 1)
+            folder, file = place.rsplit("/", 1)
+            if folder in folders:
+                _write(self.runs / folder, Part(file, int(start), content))
+
+    def close(self) -> None:
+        drop_values(f"{self.name}/")
 
 
 def _write(folder: Path, part: Part) -> None:
@@ -83,26 +63,27 @@ def _write(folder: Path, part: Part) -> None:
 
 
 @contextmanager
-def mirrored(box: Any, place: Path, folder: str) -> Iterator[None]:
+def mirrored(name: str, place: Path, folder: str) -> Iterator[None]:
     """In a worker: while the block runs, send what is new in `place` to the driver's `folder`."""
     over = threading.Event()
     sent: dict[str, tuple[int, int]] = {}  # time and size of each file at the last look
 
     def look() -> None:
         while not over.wait(PAUSE):
-            if parts := list(_news(place, folder, sent)):
-                box.put.remote(parts)
+            try:
+                for file, start, content in _news(place, sent):
+                    put_value(f"{name}/{folder}/{file}/{start:015d}", content)
+            except Exception:  # Ray raises many kinds while the head of the cluster is away
+                sent.clear()  # then all again
 
-    thread = threading.Thread(target=look, daemon=True)
-    if box is not None:
-        thread.start()
+    threading.Thread(target=look, daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def _news(place: Path, folder: str, sent: dict[str, tuple[int, int]]) -> Iterator[Part]:
+def _news(place: Path, sent: dict[str, tuple[int, int]]) -> Iterator[Part]:
     for name in (*WHOLE, *GROWING):
         try:
             state = (place / name).stat()
@@ -116,4 +97,4 @@ def _news(place: Path, folder: str, sent: dict[str, tuple[int, int]]) -> Iterato
         except OSError:  # it is not there yet
             continue
         sent[name] = now
-        yield Part(folder, name, start, content)
+        yield Part(name, start, content)

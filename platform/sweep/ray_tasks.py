@@ -62,10 +62,9 @@ def _execute(
     data: list[Any],
     digest: str,
     codes: list[Shipped],
-    box: Any = None,
 ) -> dict[str, Any]:
     """In a worker: run the job, whose files go to `folder` in the runs folder. If this node does not share it, they
-    travel back with the result, and what people look at meanwhile through `box`."""
+    travel back with the result, and before it what people look at."""
     try:
         receive_codes(codes, job.dataset)
     except ConfigError as error:
@@ -75,7 +74,7 @@ def _execute(
         return _guarded(runner, job)
     local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
     local.mkdir(parents=True, exist_ok=True)
-    with mirrored(box, local / folder, folder):
+    with mirrored(sentinel, local / folder, folder):
         outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
     outcome["files"] = {
         path.name: path.read_bytes()
@@ -142,7 +141,7 @@ class Tasks:
         self.runs = Path(sweep.runs).resolve()
         self.sentinel = f".shared-{uuid.uuid4().hex}"
         self.data = _ship(sweep) if alive_nodes() > 1 else {}
-        self.mailbox: Mailbox | None = None  # once there are several nodes
+        self.mailbox = Mailbox(self.sentinel, self.runs)
         self.next_count = 0.0
         self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (the caller's label, its folder)
 
@@ -151,7 +150,6 @@ class Tasks:
         remove_leftovers(self.runs, ".shared-*")
         self.holding = holding(self.runs / self.sentinel)
         self.holding.__enter__()
-        self._open_mailbox()
         return self
 
     def __exit__(
@@ -161,6 +159,7 @@ class Tasks:
         self.holding.__exit__(kind, error, trace)
         with suppress(RayError, RuntimeError):  # the cluster may be gone
             ask(self.resources, 0)
+            self.mailbox.close()
 
     def __len__(self) -> int:
         return len(self.under_way)
@@ -169,30 +168,24 @@ class Tasks:
         """Every five seconds: nodes come and go, and an autoscaler needs to know how many jobs are left."""
         if time.monotonic() > self.next_count:
             self.next_count = time.monotonic() + 5
-            self._open_mailbox()
             ask(self.resources, left)
             with suppress(ConfigError):  # no node is left: wait for others
                 # Never fewer: jobs of a lost node count as under way until Ray gives them up
                 self.room = max(self.room, slots(self.resources))
-
-    def _open_mailbox(self) -> None:
-        if self.mailbox is None and alive_nodes() > 1:
-            self.mailbox = Mailbox(self.runs)
 
     def start(self, label: Any, runner: Runner, job: Any, folder: str) -> None:
         """Hand a job to Ray; its files go to `folder` in the runs folder."""
         job = job.model_copy(update={"runs": str(self.runs)})
         digest = read_manifest(folder_of(parse_name(job.dataset)), job.dataset).digest
         data, codes = self.data.get(job.dataset, []), [loaded(head).shipped for head in job.codes]
-        box = self.mailbox and self.mailbox.box
-        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes, box)
+        reference = self.task.remote(runner, job, folder, str(self.runs), self.sentinel, data, digest, codes)
         self.under_way[reference] = (label, folder)
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Label and outcome of each job that has ended, after a short wait for the first."""
         if not self.under_way:
             return
-        if self.mailbox:
+        with suppress(RayError, RuntimeError):  # the head of the cluster may be away for a while
             self.mailbox.deliver(folder for _, folder in self.under_way.values())
         ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
         ready, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
