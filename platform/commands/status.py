@@ -5,6 +5,7 @@ permlab status NAME       the cells of one sweep, or the trials of one tuning
 """
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,14 @@ from permlab.platform.display.console import out, print_json
 from permlab.platform.errors import ConfigError, DamagedFile
 from permlab.platform.files.json_files import load_json, read_json
 from permlab.platform.files.liveness import is_driven
-from permlab.platform.run.stored_result import read_result
+from permlab.platform.run.histories import FILE_NAME as HISTORY
+from permlab.platform.run.progress import Follower, flat, headline_value, stored_headline
+from permlab.platform.run.stored_result import KILLED, STOPPED, read_result
 from permlab.platform.settings.folders import runs_folder
+from permlab.platform.sweep.folder import under_way
+from permlab.platform.tuning.trial_task import PROGRESS
 
-STATES = ("FINISHED", "RUNNING", "WAITING", "FAILED", "KILLED", "INTERRUPTED")
+STATES = ("FINISHED", "RUNNING", "WAITING", "FAILED", "STOPPED", "INTERRUPTED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +57,20 @@ def run(args: argparse.Namespace) -> int:
 def sweep_state(folder: Path) -> dict[str, Any]:
     """A sweep and its cells, each with its state, epoch and time, read from the runs folder."""
     plan = read_json(folder / "plan.json") or {"cells": []}
-    status = status_of(folder)
+    status, epochs = status_of(folder), _setting(folder, "train.epochs")
+    handed = under_way(folder) if status == "RUNNING" else {}
     cells_folder = folder.parent.parent / "cells"
-    cells = [row | _cell_state(cells_folder / row["key"], status) for row in plan["cells"]]
+    headlines: dict[str, str] = {}  # by data set: the cells of a sweep share their objective
+    cells = []
+    for row in plan["cells"]:
+        place = cells_folder / row["key"]
+        state = _state(place, place / HISTORY, handed.get(row["key"]))
+        if state.get("measured") and row["dataset"] not in headlines:
+            headlines[row["dataset"]] = stored_headline(place)
+        value = headline_value(state.pop("measured", {}), headlines.get(row["dataset"], ""))
+        cells.append(
+            row | state | {"epochs": epochs} | (dict(zip(("metric", "value"), value, strict=True)) if value else {})
+        )
     return {"name": folder.name, "status": status, "counts": _counts(cells), "cells": cells}
 
 
@@ -69,36 +85,56 @@ def tuning_state(folder: Path) -> dict[str, Any]:
 def status_of(folder: Path) -> str:
     """The status that it ended with; until then RUNNING if a process drives it, else INTERRUPTED."""
     status: str | None = (read_json(folder / "sweep.json") or {}).get("status")
-    return status or ("RUNNING" if is_driven(folder) else "INTERRUPTED")
+    return _today(status) if status else "RUNNING" if is_driven(folder) else "INTERRUPTED"
 
 
-def _cell_state(folder: Path, sweep_status: str) -> dict[str, Any]:
-    """A started cell without a result is running if its sweep is; once the sweep has ended, it is interrupted."""
+def _today(status: str) -> str:
+    """Versions before wrote KILLED for what was stopped."""
+    return STOPPED if status == KILLED else status
+
+
+def _setting(folder: Path, name: str) -> int | None:
+    text = (read_json(folder / "sweep.json") or {}).get("params", {}).get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _state(folder: Path, history: Path, handed: float | None) -> dict[str, Any]:
+    """A cell or a trial; `handed` is when the sweep that runs now handed it to a worker, if it did."""
     try:
         result = read_result(folder)
     except DamagedFile as damage:
         return {"state": "FAILED", "error": f"{damage.path.name} is damaged: {damage.what}; run this cell again"}
-    if result:
-        return {"state": result["status"], "seconds": result.get("seconds"), "error": result.get("error")}
-    if not (folder / "run.json").exists():
+    over = result is not None and result["ended"] >= (handed or 0)
+    if result and over and "epochs" in result:
+        facts = {"state": _today(result["status"]), "seconds": result.get("seconds"), "error": result.get("error")}
+        return facts | {"epoch": result["epochs"], "measured": flat(result.get("metrics", {}))}
+    if not over and handed is None and not (folder / "run.json").exists():
         return {"state": "WAITING"}
-    history = folder / "history.jsonl"
-    state = "RUNNING" if sweep_status == "RUNNING" else "INTERRUPTED"
-    return {"state": state, "epoch": history.read_bytes().count(b"\n") if history.exists() else 0}
+    follower = Follower(history)
+    follower.look()
+    far = {"epoch": follower.epoch, "measured": follower.measured}
+    if result and over:
+        return far | {"state": _today(result["status"]), "error": result.get("error")}
+    return far | ({"state": "RUNNING", "seconds": time.time() - handed} if handed else {"state": "INTERRUPTED"})
 
 
 def _trial_state(folder: Path, sweep_status: str) -> dict[str, Any]:
-    state = _cell_state(folder, sweep_status)
     try:
         run = load_json(folder / "run.json") or {}
-        tags = (read_result(folder) or {}).get("tags", {})
+        result = read_result(folder) or {}
     except DamagedFile as damage:
         study, number = folder.name.rpartition("-t")[::2]
-        return state | {"name": folder.name, "dataset": "", "study": study, "number": int(number), "error": str(damage)}
-    if tags.get("state") == "pruned":
+        unread = {"state": "FAILED", "epoch": None, "epochs": None, "error": str(damage)}
+        return unread | {"name": folder.name, "dataset": "", "study": study, "number": int(number)}
+    state = _state(folder, folder / PROGRESS, run["started"] if sweep_status == "RUNNING" else None)
+    value: Any = headline_value(state.pop("measured", {}), "")
+    if result.get("value") is not None:
+        value = run.get("measure", "value"), result["value"]
+    if result.get("tags", {}).get("state") == "pruned":
         state["error"] = "pruned"
     facts = {"name": run["name"], "dataset": run["dataset"]["name"], "number": int(run["tags"]["trial"])}
-    return facts | {"study": run["tags"]["study"]} | state
+    facts |= {"study": run["tags"]["study"], "epochs": run.get("epochs")}
+    return facts | state | (dict(zip(("metric", "value"), value, strict=True)) if value else {})
 
 
 def _counts(cells: list[dict[str, Any]]) -> dict[str, int]:
@@ -117,11 +153,15 @@ def _show_sweeps(sweeps: list[dict[str, Any]]) -> None:
 
 
 def _show_cells(sweep: dict[str, Any]) -> None:
-    rows = [("cell", "data set", "state", "time, s", "")]
+    unit = "trial" if "(tuning)" in sweep["name"] else "cell"
+    rows = [(unit, "data set", "state", "epoch", "measured", "time, s", "")]
     for cell in sweep["cells"]:
         seconds = f"{cell['seconds']:.1f}" if cell.get("seconds") is not None else ""
-        note = cell.get("error") or (f"epoch {cell['epoch']}" if cell.get("epoch") else "")
-        rows.append((cell["name"], cell["dataset"], cell["state"].lower(), seconds, note))
+        of = f" of {cell['epochs']}" if cell.get("epochs") else ""
+        epoch = f"{cell['epoch']}{of}" if cell.get("epoch") else ""
+        value = f"{cell['metric']} {cell['value']:.4f}" if "value" in cell else ""
+        facts = (cell["name"], cell["dataset"], cell["state"].lower(), epoch, value, seconds)
+        rows.append((*facts, cell.get("error") or ""))
     _print_table(rows, left=3)
 
 

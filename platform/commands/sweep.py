@@ -12,6 +12,7 @@ resumes where it was stopped or killed: finished cells are not run again.
 """
 
 import argparse
+import os
 from typing import Any
 
 from permlab.platform.display.console import err, out, print_json
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     settings = read_settings(SweepSettings, args.words)
     if args.plan:
-        _show_plan(plan_of(settings)[0], args.json)
+        _show_plan(plan_of(settings)[0], settings, args)
         return 0
     code = 0
     for number, driven in enumerate(run_sweeps(settings, args.address)):
@@ -47,12 +48,19 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _show_plan(plan: list[Cell], as_json: bool) -> None:
+def _show_plan(plan: list[Cell], settings: SweepSettings, args: argparse.Namespace) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    if as_json:
-        print_json({"cells": [cell.row | {"finished": cell.result is not None} for cell in plan]})
+    from permlab.platform.display.live_view import clock
+    from permlab.platform.sweep.plan import wall_clock
+
+    todo = [cell for cell in plan if cell.result is None]
+    seconds = sum(cell.seconds for cell in todo)
+    total = {"cells": len(plan), "finished": len(plan) - len(todo), "to_run": len(todo)}
+    if args.json:
+        cells = [cell.row | {"finished": cell.result is not None} for cell in plan]
+        print_json({"cells": cells, "total": total | {"expected_seconds": round(seconds, 1)}})
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("cell", "data set", "expected, s", "state"):
@@ -61,6 +69,12 @@ def _show_plan(plan: list[Cell], as_json: bool) -> None:
         state = "finished" if cell.result else "to run"
         table.add_row(cell.settings.name, escape(cell.settings.dataset), f"{cell.seconds:.1f}", state)
     out.print(table)
+    room = int(len(os.sched_getaffinity(0)) / settings.resources.cpus)
+    here = f"; about {clock(wall_clock(plan, room))} on this machine, {room} at a time" if room > 1 else ""
+    elsewhere = args.address or os.environ.get("RAY_ADDRESS") or settings.resources.gpus
+    took = f"about {clock(seconds)} one after the other{'' if elsewhere else here}"
+    done = len(plan) - len(todo)
+    out.print(f"\ntotal: {len(plan)} cells, {done} finished, {len(todo)} to run: {took}", markup=False)
 
 
 def _show(driven: Driven) -> None:

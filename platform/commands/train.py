@@ -55,11 +55,14 @@ def _show(result: dict[str, Any], folder: Path | None) -> None:
     for split, values in metrics.items():
         table.add_row(split, *("–" if values[name] is None else f"{values[name]:.4f}" for name in names))
     out.print(table)
+    epochs = f"{result['epochs']} epoch{'s' * (result['epochs'] != 1)}"
     out.print(
-        f"{result['method']} d={result['d']} seed={result['seed']} on {result['dataset']}: {result['epochs']} epochs, "
+        f"{result['method']} d={result['d']} seed={result['seed']} on {result['dataset']}: {epochs}, "
         f"{result['parameters']:,} parameters, {result['seconds']:.1f} s",
         markup=False,
     )
+    if result.get("ended_early"):
+        out.print(f"a callback ended the training {result['ended_early']}", markup=False)
     if result.get("best_epoch"):
         out.print(f"weights of epoch {result['best_epoch']}, the best on the validation part", markup=False)
     name, reason = result["engine"]["name"], result["engine"]["reason"]

@@ -42,7 +42,8 @@ class PlainConsole(Console):
     @property
     def shows_bars(self) -> bool:
         """On a terminal, and in a notebook if ipywidgets is installed, which Rich needs there."""
-        return self.is_terminal or (self.is_jupyter and find_spec("ipywidgets") is not None)
+        screen = self.is_terminal and not self.is_dumb_terminal  # a dumb one cannot draw over what it has shown
+        return screen or (self.is_jupyter and find_spec("ipywidgets") is not None)
 
     def _write_buffer(self) -> None:
         """Drop output that only moves or hides the cursor: a notebook would show it as an empty cell output."""
@@ -80,6 +81,18 @@ def notes_logged() -> Iterator[None]:
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout, and nothing else."""
     sys.stdout.write(json.dumps(masked(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def doing(what: str, in_log: bool = True) -> Iterator[None]:
+    """Say what takes some seconds, while the block runs: beside a spinner on a terminal, in one line of a log."""
+    if not err.shows_bars:
+        if in_log:
+            note(what)
+        yield
+        return
+    with err.status(Text(what), refresh_per_second=4):
+        yield
 
 
 @contextmanager

@@ -36,6 +36,8 @@ class EpochBar(pl.Callback):
         self.bar = self.progress.add_task(name, total=epochs, note="")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.epochs = trainer.max_epochs or self.epochs  # a fast_dev_run has one
+        self.progress.update(self.bar, total=self.epochs)
         self.progress.start()
 
     def on_train_batch_end(
@@ -55,11 +57,18 @@ class EpochBar(pl.Callback):
         self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
         if not err.shows_bars and time.monotonic() - self.last_noted > 60:
             self.last_noted = time.monotonic()
-            note(f"{self.name}: epoch {min(trainer.current_epoch + 1, self.epochs)} of {self.epochs}{self.measured}")
+            done = trainer.current_epoch + (trainer.state.fn == "fit")  # after the fit it counts whole epochs
+            note(f"{self.name}: epoch {done} of {self.epochs}{self.measured}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if err.shows_bars and time.monotonic() - self.last_drawn > REFRESH:
             self._draw(trainer, trainer.current_epoch + 1)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """All that is to be trained is trained, also if a callback ended it early."""
+        if err.shows_bars:
+            self.progress.update(self.bar, total=trainer.current_epoch)
+            self._draw(trainer, trainer.current_epoch)
 
     def _draw(self, trainer: pl.Trainer, done: float) -> None:
         task = trainer.lightning_module

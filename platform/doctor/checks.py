@@ -140,7 +140,7 @@ def _ray() -> Finding:
     if not address:
         return Finding("ray", OK, f"no cluster (RAY_ADDRESS is not set): a sweep uses {os.cpu_count()} cores here")
     # In a separate process: Ray waits forever for a cluster that accepts connections but does not answer.
-    code = "from permlab.platform.sweep.ray_tasks import print_nodes; print_nodes()"
+    code = "from permlab.platform.sweep.ray_cluster import print_nodes; print_nodes()"
     try:
         process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=6 * PATIENCE)
     except subprocess.TimeoutExpired:

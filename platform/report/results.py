@@ -13,6 +13,7 @@ from rich.table import Table
 
 from permlab.platform.report.markdown import escape
 from permlab.platform.report.recipe import RECIPES, other_settings
+from permlab.platform.run.progress import flat
 from permlab.platform.settings.words import describe
 from permlab.platform.sweep.plan import Cell
 from permlab.tasks.metrics import headline_of, metric_label
@@ -133,7 +134,8 @@ def results_table(cells: list[Cell]) -> Table:
 
 
 def write_results(cells: list[Cell], folder: Path) -> None:
-    """results.csv (every metric and split) and results.md (what the terminal shows)."""
+    """results.csv (every metric and split), results.md (what the terminal shows) and cells.csv (one row per cell)."""
+    _write_cells(cells, folder / "cells.csv")
     estimated = estimates(cells)
     numbers = paper_numbers()
     with (folder / "results.csv").open("w", newline="") as file:
@@ -153,3 +155,18 @@ def write_results(cells: list[Cell], folder: Path) -> None:
     header, rows = table_rows(cells)
     lines = ["| " + " | ".join(map(escape, cells_)) + " |" for cells_ in (header, ["---"] * len(header), *rows)]
     (folder / "results.md").write_text("\n".join([*lines, "", other_recipe(cells)]).rstrip() + "\n")
+
+
+def _write_cells(cells: list[Cell], path: Path) -> None:
+    """Settings, cost and every metric of each cell as split/metric; empty if it is not finished."""
+    facts, costs = ("dataset", "method", "d", "seed"), ("epochs", "seconds", "parameters")
+    measured = [flat(cell.result["metrics"]) if cell.result else {} for cell in cells]
+    names = list(dict.fromkeys(name for row in measured for name in row))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*facts, "key", "finished", *costs, *names])
+        for cell, metrics in zip(cells, measured, strict=True):
+            settings = [getattr(cell.settings, name) for name in facts]
+            spent = [(cell.result or {}).get(name, "") for name in costs]
+            values = [metrics.get(name, "") for name in names]
+            writer.writerow([*settings, cell.key, bool(cell.result), *spent, *values])

@@ -12,7 +12,8 @@ WORDS = {
     "RUNNING": "still running",
     "WAITING": "not started",
     "FAILED": "failed",
-    "KILLED": "stopped",
+    "STOPPED": "stopped",
+    "KILLED": "stopped",  # in MLflow, and in results of older versions
     UNDELIVERED: "finished on disk only",
 }
 LISTED = 200  # missing cells that are named, at most

@@ -1,5 +1,6 @@
 """Run one cell and record it: what `permlab train` and every cell of a sweep do."""
 
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from permlab.platform.files.whole_file import disk_error
 from permlab.platform.run.numerics import Numerics
 from permlab.platform.run.record import Record, summary
 from permlab.platform.run.signals import stop_on_signal
-from permlab.platform.run.stored_result import FAILED, KILLED
+from permlab.platform.run.stored_result import FAILED, STOPPED
 from permlab.platform.run.training import Training, open_store
 from permlab.platform.settings.run import RunSettings
 
@@ -36,7 +37,8 @@ def run_cell(
     """
     store = open_store(settings)
     if settings.temporary:
-        return summary(Training.prepare(settings, store).run(callbacks=callbacks)) | {"parameters": 0}
+        outcome = Training.prepare(settings, store).run(callbacks=callbacks)
+        return summary(outcome) | {"parameters": outcome.parameters}
     record = Record(settings, store)
     try:
         record.folder.mkdir(parents=True, exist_ok=True)
@@ -49,10 +51,19 @@ def run_cell(
         result = record.finished
         if result:
             on_known(record.folder)
+            if settings.train.profile:
+                _profile(settings, store, callbacks)
         else:
             result = _run_recorded(record, store, callbacks, on_start, on_epoch)
         lock.unlink(missing_ok=True)  # while the lock is held: a waiting process then checks again
         return result
+
+
+def _profile(settings: RunSettings, store: GraphStore, callbacks: Iterable[pl.Callback]) -> None:
+    """Train a finished run again for the sake of its profile, and keep nothing of it."""
+    with tempfile.TemporaryDirectory() as runs, stop_on_signal() as stop_signal:
+        again = Training.prepare(settings.model_copy(update={"runs": runs}), store)
+        again.run(callbacks=callbacks, stop_signal=stop_signal)
 
 
 def _run_recorded(
@@ -83,7 +94,7 @@ def _run_recorded(
         return record.finish(training, result)
     except (RunStopped, KeyboardInterrupt, StopNow, SystemExit) as stopped:
         with suppress(OSError):  # a full disk must not hide why the run ended
-            record.end(KILLED, str(stopped) or "interrupted")
+            record.end(STOPPED, str(stopped) or "interrupted")
         raise
     except Exception as error:
         reason = disk_error(error, record.folder) if isinstance(error, OSError) else str(error)

@@ -41,6 +41,7 @@ class RunState:
     best_epoch: int | None = None
     best_weights: dict[str, Any] = field(default_factory=dict)
     waited: int = 0  # evaluations since the best one
+    ended_early: str = ""  # where a callback ended the training, if one did before the last epoch
     callbacks: dict[str, Any] = field(default_factory=dict)  # states of those that the settings name
 
 

@@ -12,6 +12,7 @@ import torch
 
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.run.checkpoint import RunState, save_state
+from permlab.platform.run.progress import flat
 from permlab.platform.settings.run import TrainSettings
 from permlab.tasks.task import LOSS, GraphTask
 
@@ -42,7 +43,7 @@ class Keeper(pl.Callback):
     @property
     def over(self) -> bool:
         """Is there nothing left to train?"""
-        return self.state.epoch >= self.train.epochs or self.out_of_patience
+        return self.state.epoch >= self.train.epochs or self.out_of_patience or bool(self.state.ended_early)
 
     @property
     def out_of_patience(self) -> bool:
@@ -92,6 +93,11 @@ class Keeper(pl.Callback):
         self.open_epoch = True
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        epoch, epochs, batches = self.state.epoch, trainer.max_epochs or 0, trainer.datamodule.train_steps  # type: ignore[attr-defined]
+        if epoch < epochs and not self.out_of_patience and not self.stop_signal():
+            cut = self.next_batch < batches
+            last = f"in epoch {epoch} of {epochs}, after {self.next_batch} of {batches} batches"
+            self.state.ended_early = last if cut else f"after epoch {epoch} of {epochs}"
         self._close(trainer, last=True)
 
     def evaluated(self, task: GraphTask) -> None:
@@ -163,11 +169,6 @@ def readable(name: str, state: dict[str, Any]) -> dict[str, Any]:
         reason = str(error).splitlines()[0][:200]
         raise RunError(f"the state of {name} holds more than numbers, words, tensors and lists: {reason}") from None
     return state
-
-
-def flat(measured: dict[str, dict[str, float]]) -> dict[str, float]:
-    """{split: {metric: v}} → {"split/metric": v}."""
-    return {f"{split}/{metric}": value for split, part in measured.items() for metric, value in part.items()}
 
 
 def _task(trainer: pl.Trainer) -> GraphTask:

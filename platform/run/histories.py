@@ -1,7 +1,7 @@
 """Metrics epoch by epoch: history.jsonl of a run, and one table with the histories of all cells of a sweep."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import parse_sealed, without_nan
 
 FILE_NAME = "history.jsonl"
+FACTS = {"dataset": pa.string(), "method": pa.string(), "d": pa.int64(), "seed": pa.int64()}
 
 
 def history_line(entry: dict[str, Any]) -> str:
@@ -43,16 +44,20 @@ def _is_measured(value: Any) -> bool:
     return value is None or isinstance(value, int | float)
 
 
-def gather(folders: Iterable[Path], path: Path) -> None:
-    """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), epoch, split/metric.
+def gather(folders: Iterable[Path], path: Path, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), the cell's FACTS as far
+    as `facts` has them by key, epoch, split/metric.
 
     A cell whose history is damaged is left out: it must be run again.
     """
     rows = [{"key": folder.name} | entry for folder in folders for entry in evaluated(whole_history(folder))]
     names = ["epoch", *sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss"})]
-    columns = {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
-    keys = pa.array([row["key"] for row in rows], pa.string()).dictionary_encode()
-    pa.parquet.write_table(pa.table({"key": keys} | columns), path)
+    columns = {"key": pa.array([row["key"] for row in rows], pa.string()).dictionary_encode()}
+    for name, kind in FACTS.items():
+        values = pa.array([facts.get(row["key"], {}).get(name) for row in rows], kind)
+        columns[name] = values.dictionary_encode() if kind == pa.string() else values
+    columns |= {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
+    pa.parquet.write_table(pa.table(columns), path)
 
 
 def whole_history(folder: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import ValidationError
 
@@ -11,18 +12,19 @@ from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import RunError
-from permlab.platform.files.json_files import load_json
+from permlab.platform.files.json_files import load_json, read_json
 from permlab.platform.plugins.code import LOADED
 from permlab.platform.run.engine_choice import register_kernels
 from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
+from permlab.platform.run.split import split_of
 from permlab.platform.run.training import make_trainer
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.yaml_text import load_yaml
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel, Standardise
-from permlab.tasks.objectives import Objective
+from permlab.tasks.objectives import BinaryClassification, MultiClass, MultiLabel, Objective
 from permlab.tasks.task import GraphTask
 
 FIRST_VERSION = 7  # the first version of results whose weights fit this model
@@ -36,6 +38,7 @@ class FinishedRun:
     model: GraphModel
     facts: DataFacts
     objective: Objective
+    digest: str  # of the data set that it was trained on
 
     @classmethod
     def load(cls, folder: Path) -> "FinishedRun":
@@ -57,7 +60,7 @@ class FinishedRun:
             model.load_state_dict(saved)
         except RuntimeError:
             raise RunError(f"{weights} does not fit the model that the settings of this run describe") from None
-        return cls(settings, model, facts, objective)
+        return cls(settings, model, facts, objective, run["dataset"]["digest"])
 
     def predict(self, dataset: str) -> tuple[GraphStore, torch.Tensor, dict[str, float]]:
         """The data set, a prediction for every graph in its order, and the metrics over all of it."""
@@ -85,6 +88,24 @@ class FinishedRun:
             register_kernels()
             make_trainer(anywhere, []).validate(task, datamodule=data, verbose=False)
         return store, task.outputs["train"], task.measured["train"]
+
+    def parts(self, store: GraphStore) -> np.ndarray:
+        """For every graph the part of the run's split that it was in; empty if the run was trained on other data."""
+        names = np.full(len(store), "", dtype=object)
+        if store.manifest.digest == self.digest:
+            for part, graphs in split_of(store, self.settings)._asdict().items():
+                names[graphs] = part
+        return names
+
+    def measure(self, predictions: torch.Tensor, store: GraphStore, chosen: np.ndarray) -> dict[str, float]:
+        """The metrics over the chosen graphs of the data set."""
+        return self.objective.measure(predictions[torch.from_numpy(chosen)], torch.from_numpy(store.y[chosen]))
+
+    def probabilities(self, predictions: torch.Tensor) -> torch.Tensor | None:
+        """Of logits; None if the predictions are none, or only the user's objective knows what they are."""
+        if isinstance(self.objective, MultiClass):
+            return predictions.softmax(dim=1)
+        return predictions.sigmoid() if isinstance(self.objective, BinaryClassification | MultiLabel) else None
 
     def _target(self, dataset: str) -> str | None:
         """The run's own target in its own data set, and the default of another."""
@@ -120,7 +141,7 @@ def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
 
 
 def locate(run: str, runs: Path) -> Path:
-    """A run's folder: a path, a cell key (or its beginning) in the runs folder, an MLflow run id, or `models:/…`."""
+    """A run's folder: a path, a cell key (or its beginning) or name in the runs folder, an MLflow run id, or `models:/…`."""
     if (Path(run) / "run.json").exists():
         return Path(run)
     matches = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
@@ -128,6 +149,24 @@ def locate(run: str, runs: Path) -> Path:
         return matches[0].parent
     if len(matches) > 1:
         raise RunError(f"{run} is the beginning of {len(matches)} runs; give more of the key")
+    if named := _named(run, runs):
+        if len(named) > 1:
+            which = ", ".join(f"{document['experiment']}/{key[:8]}" for key, document in named.items())
+            raise RunError(f"{run} is the name of {len(named)} runs; give SWEEP/{run}, or a key: {which}")
+        return runs / "cells" / next(iter(named))
     from permlab.platform.tracking.read import download_artifacts
 
     return download_artifacts(run, runs)
+
+
+def _named(name: str, runs: Path) -> dict[str, dict[str, Any]]:
+    """The runs of this name, as sum-d10-s0 or SWEEP/sum-d10-s0, by key."""
+    sweep, _, cell = name.rpartition("/")
+    planned = (read_json(runs / "sweeps" / sweep / "plan.json") or {}).get("cells", []) if sweep else []
+    if planned:
+        folders = [runs / "cells" / row["key"] for row in planned if row["name"] == cell]
+    else:
+        folders = [path.parent for path in runs.glob("cells/*/run.json")]
+    documents = {folder.name: read_json(folder / "run.json") or {} for folder in folders}
+    wanted = {key: document for key, document in documents.items() if document.get("name") == cell}
+    return {key: run for key, run in wanted.items() if planned or not sweep or run["experiment"] == sweep}

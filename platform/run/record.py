@@ -134,6 +134,7 @@ class Record:
             "numerics": result.numerics[-1],
             "mixed": result.numerics if len(result.numerics) > 1 else [],
             "best_epoch": result.best_epoch,
+            "ended_early": result.ended_early,
             "parameters": result.parameters,
             "graphs": {part: len(graphs) for part, graphs in training.data.split._asdict().items()},
             "certificate": without_nan(certificate),

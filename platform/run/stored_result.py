@@ -13,7 +13,8 @@ from permlab.platform.files.json_files import load_json
 FILE_NAME = "result.json"
 WEIGHTS, PREDICTIONS = "weights.pt", "predictions.parquet"
 REMOVABLE = (WEIGHTS, PREDICTIONS)  # may be removed to save space, as tuning does for its trials
-FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+FINISHED, FAILED, STOPPED = "FINISHED", "FAILED", "STOPPED"
+KILLED = "KILLED"  # MLflow's word for a run that was stopped, and ours in results of older versions
 
 
 class _Ended(BaseModel):
@@ -21,7 +22,7 @@ class _Ended(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    status: Literal["FINISHED", "FAILED", "KILLED"]
+    status: Literal["FINISHED", "FAILED", "STOPPED", "KILLED"]
     ended: float
 
 

@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
+from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
@@ -50,6 +51,7 @@ class Result:
     engine: dict[str, str] = field(default_factory=dict)  # name, and why it is not the fast one
     numerics: list[Numerics] = field(default_factory=list)  # several if the run was resumed under others
     best_epoch: int | None = None  # the epoch of these weights, if `train.patience` is set
+    ended_early: str = ""  # where a callback ended the training, if one did
     parameters: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -154,6 +156,7 @@ class Training:
             engine.facts,
             state.numerics,
             state.best_epoch,
+            state.ended_early,
             sum(parameter.numel() for parameter in self.task.parameters()),
             state.history,
             self.task.outputs,

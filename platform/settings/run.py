@@ -102,7 +102,7 @@ class TrainSettings(Settings):
     overfit_batches: int = Field(0, ge=0, description="Lightning: train on the same few batches again and again")
     fast_dev_run: bool = Field(False, description="Lightning: one batch of everything")
     checkpoint_every: int = Field(10, ge=1, description="epochs between checkpoints")
-    profile: bool = Field(False, description="Lightning: print where the time went")
+    profile: bool = Field(False, description="Lightning: print where the time went; trains a finished run again")
     callbacks: list[CallbackName] = Field([], description="Lightning callbacks by path, as file.py:MyCallback")
 
 

@@ -1,7 +1,9 @@
 """Run a sweep from its settings to its results: plan, tune first if asked to, run, write the results."""
 
 import os
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +12,15 @@ from permlab.datasets.cache import folder_of
 from permlab.datasets.catalogue import parse_name
 from permlab.datasets.manifest import chosen_targets, open_array
 from permlab.platform.display.build_bar import build_if_missing
-from permlab.platform.display.console import note
+from permlab.platform.display.console import doing, note
 from permlab.platform.errors import ConfigError, Ended
 from permlab.platform.files.liveness import driving
 from permlab.platform.large_imports import large_imports
 from permlab.platform.run.code_digest import other_code
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.cell_task import run_cell_in_worker
-from permlab.platform.sweep.folder import close_folder, open_folder, status_of
+from permlab.platform.sweep.folder import close_folder, closed_on_error, note_under_way, open_folder, status_of
 from permlab.platform.sweep.plan import Cell, make_plan, manifest_of
 from permlab.platform.tracking.courier import Courier
 from permlab.platform.tuning.choice import (
@@ -100,16 +103,12 @@ def run_sweep(settings: SweepSettings, address: str | None, runner: Any = run_ce
         open_folder(folder, settings, plan)
         if choices:
             write_choices(choices.values(), folder)
-        ended = Ended()
-        try:
+        ended, cells = Ended(), _in_grid_order(settings, plan)
+        with closed_on_error(folder):
             if any(cell.result is None for cell in plan):
-                ended = _execute(settings, plan, runner, folder, address)
-        except BaseException:
-            close_folder(folder, "FAILED")
-            raise
-        cells = _in_grid_order(settings, plan)
+                ended = _execute(settings, plan, cells, runner, folder, address)
         if not ended.code and not status_of(folder):
-            _close(folder, "FINISHED", cells)  # there was nothing to run
+            _close(folder, FINISHED, cells)  # there was nothing to run
     return Driven(settings.name, cells, folder, ended)
 
 
@@ -131,40 +130,49 @@ def tuned_choices(settings: SweepSettings) -> dict[Kind, Choice]:
     return chosen
 
 
-def _execute(settings: SweepSettings, plan: list[Cell], runner: Any, folder: Path, address: str | None) -> Ended:
-    """Run the unfinished cells of the plan."""
+def _execute(
+    settings: SweepSettings, plan: list[Cell], in_order: list[Cell], runner: Any, folder: Path, address: str | None
+) -> Ended:
+    """Run the unfinished cells of the plan; `in_order` has the same cells in the order of the grid."""
     from permlab.platform.display.live_view import SweepView, clock
     from permlab.platform.run.signals import stop_on_signal
     from permlab.platform.sweep.estimate import TimeLeft
     from permlab.platform.sweep.plan import wall_clock
-    from permlab.platform.sweep.ray_tasks import Progress, cluster, refuse_sqlite, run_cells, slots
+    from permlab.platform.sweep.ray_cluster import cluster, refuse_sqlite, slots, starting
+    from permlab.platform.sweep.ray_tasks import Progress, run_cells
     from permlab.platform.tracking.store import tracking_uri
 
     todo = [cell for cell in plan if cell.result is None]
+    done = len(plan) - len(todo)
+    note(f"{settings.name}: {len(plan)} cells, {done} done already, {len(todo)} to run")
     joins = bool(address or os.environ.get("RAY_ADDRESS"))
     courier = Courier(folder, settings.track)
     if not joins:
         courier.send()  # it starts while Ray does
-    with cluster(address) as nodes:
+    with ExitStack() as stack:
+        with doing(starting(address)):
+            nodes = stack.enter_context(cluster(address))
         if settings.track and joins:
             refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
             courier.send()
         room = slots(settings.resources)
-        done = len(plan) - len(todo)
-        note(
-            f"{settings.name}: {len(plan)} cells, {done} done already, {len(todo)} to run, {room} at a time on "
-            f"{nodes} node{'s' * (nodes > 1)}; about {clock(wall_clock(plan, room))}"
-        )
+        note(f"{room} at a time on {nodes} node{'s' * (nodes > 1)}; about {clock(wall_clock(plan, room))}")
         with SweepView(settings.name, len(todo)) as view, stop_on_signal() as stop_signal:
             time_left = TimeLeft(todo, room)
+            handed: dict[str, float] = {}
 
             def show(progress: Progress) -> None:
-                view.update(progress, time_left.seconds(progress.started, progress.lost))
+                nonlocal handed
+                if progress.under_way.keys() != handed.keys():
+                    handed = {key: handed.get(key, time.time()) for key in progress.under_way}
+                    note_under_way(folder, handed)
+                since = {key: cell.since for key, cell in progress.under_way.items()}
+                view.update(progress, lambda: time_left.seconds(since, progress.lost))
 
             progress = run_cells(settings, todo, runner, show, stop_signal)
             stopped = stop_signal()
         # Before Ray shuts down, so that the courier delivers the end meanwhile
-        _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
+        _close(folder, STOPPED if stopped else FAILED if progress.failed else FINISHED, in_order)
     courier.wait(seconds=600)
     if stopped:
         return Ended(128 + stopped, "stopped; the same command resumes from the checkpoints")

@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from permlab.platform.sweep.ray_tasks import cluster
+from permlab.platform.sweep.ray_cluster import cluster
 
 RETRIES = 20  # times a job is started again when its worker or node dies
 

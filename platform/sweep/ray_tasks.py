@@ -1,29 +1,22 @@
 """Ray: runs the cells of a plan, or the trials of a tuning, wherever there is room.
 
-Only this file, ray_map.py and ray_private.py import Ray. The driver keeps no state in memory alone: killed and started
+Only this file and its neighbours ray_*.py import Ray. The driver keeps no state in memory alone: killed and started
 again, it plans anew from the files on disk.
 """
 
-import json
-import logging
-import math
 import os
-import re
 import shutil
-import socket
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import ray
-from ray.autoscaler.sdk import request_resources
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, TaskCancelledError
 
 from permlab.datasets.cache import build, folder_of
@@ -34,14 +27,18 @@ from permlab.datasets.folds import content_of
 from permlab.datasets.folds import receive as receive_folds
 from permlab.datasets.manifest import read_manifest
 from permlab.datasets.remote import remote_address
-from permlab.platform.display.console import note
+from permlab.platform.display.live_view import Ended, UnderWay
 from permlab.platform.errors import ConfigError, RunStopped
 from permlab.platform.files.liveness import holding, remove_leftovers
 from permlab.platform.plugins.code import Shipped, loaded
 from permlab.platform.plugins.receive import receive_codes
-from permlab.platform.settings.sweep import ResourceSettings, SweepSettings
+from permlab.platform.run.histories import FILE_NAME as HISTORY
+from permlab.platform.run.progress import flat, headline_value, stored_headline
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
+from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.plan import Cell
-from permlab.platform.sweep.ray_private import loopback, print_errors_with
+from permlab.platform.sweep.ray_cluster import alive_nodes, ask, slots
+from permlab.platform.sweep.ray_mirror import Mailbox, mirrored
 
 Runner = Callable[[Any], dict[str, Any]]
 
@@ -50,104 +47,12 @@ Runner = Callable[[Any], dict[str, Any]]
 class Progress:
     """Progress of a sweep."""
 
-    total: int
     finished: int = 0
-    running: int = 0
     failed: int = 0
-    killed: int = 0
-    started: dict[str, float] = field(default_factory=dict)  # when the cells that are running began, by key
+    under_way: dict[str, UnderWay] = field(default_factory=dict)  # by key
     lost: set[str] = field(default_factory=set)  # keys of the cells that failed or were stopped
-    events: list[str] = field(default_factory=list)  # since the last update
-
-    @property
-    def left(self) -> int:
-        return self.total - self.finished - self.failed - self.killed
-
-
-@contextmanager
-def cluster(address: str | None) -> Iterator[int]:
-    """Join the cluster at `address` (or RAY_ADDRESS), else start Ray on this machine; yields the number of nodes."""
-    address = address or os.environ.get("RAY_ADDRESS")
-    if address and (Path("~/.ray/auth_token").expanduser().exists() or "RAY_AUTH_TOKEN" in os.environ):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # a cluster's default; Ray on this machine sets it itself
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address and address not in ("auto", "local"):
-        _reach(address)
-    os.environ.setdefault("RAY_task_oom_retries", "4")  # by default Ray never gives up on a cell that does not fit
-    print_errors_with(_note_error)
-    try:
-        with loopback(only=not address):
-            ray.init(
-                address=address or "local",
-                include_dashboard=False if not address else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                namespace="permlab",
-            )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    try:
-        yield len([node for node in ray.nodes() if node["Alive"]])
-    finally:
-        ray.shutdown()
-
-
-def _note_error(data: dict[str, Any], **_: Any) -> None:
-    """Print an error of the cluster itself in one line."""
-    text = str(data["lines"][0])
-    if "running low on memory" in text:
-        node = re.search(r"IP: ([^,)]+)", text)
-        note(
-            f"Ray ended a worker: memory ran low on {node[1] if node else 'its node'}. Its cell resumes from its "
-            "checkpoint; resources.cpus=2 lets fewer run at a time"
-        )
-    else:
-        note(f"Ray: {text.splitlines()[0][:300]}")
-
-
-def print_nodes() -> None:
-    """Print the resources of the nodes at RAY_ADDRESS as one line of JSON, or exit with the reason why not."""
-    try:
-        with cluster(None):
-            sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
-    except ConfigError as error:
-        sys.exit(str(error))
-
-
-def _reach(address: str) -> None:
-    """Fail fast and clearly if nothing listens there; Ray itself would keep trying for long."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        raise ConfigError(f"address {address!r} is not HOST:PORT")
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        raise ConfigError(f"no Ray cluster at {address}: {error.strerror or error}") from None
-
-
-def slots(resources: ResourceSettings) -> int:
-    """How many cells fit on the cluster at once; raises ConfigError if none fits on any node."""
-    fit, sizes = 0, []
-    for node in ray.nodes():
-        if node["Alive"]:
-            cpus, gpus = node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)
-            sizes.append(f"{cpus:g} CPUs and {gpus:g} GPUs")
-            share = int(1 / resources.gpus + 1e-9) * int(gpus) if 0 < resources.gpus < 1 else 0
-            by_gpu = share if share else int(gpus // resources.gpus) if resources.gpus else 10**9
-            fit += min(int(cpus // resources.cpus), by_gpu)
-    if not fit:
-        raise ConfigError(
-            f"a cell asks for {resources.cpus:g} CPUs and {resources.gpus:g} GPUs (resources.cpus, resources.gpus); "
-            f"no node has that much: {'; '.join(sorted(set(sizes)))}"
-        )
-    return fit
-
-
-def ask(resources: ResourceSettings, cells: int) -> None:
-    """Tell an autoscaler, if there is one, how many cells are left to run."""
-    share = int(1 / resources.gpus + 1e-9) if 0 < resources.gpus < 1 else 1  # cells that share a GPU
-    bundle = {"CPU": math.ceil(share * resources.cpus), "GPU": math.ceil(share * resources.gpus)}
-    request_resources(bundles=[{name: count for name, count in bundle.items() if count}] * math.ceil(cells / share))
+    ended: list[Ended] = field(default_factory=list)  # since the last update
+    stopping: str = ""  # why no more are started
 
 
 def _execute(
@@ -162,11 +67,11 @@ def _execute(
     folds: bytes = b"",
 ) -> dict[str, Any]:
     """In a worker: run the job, whose files go to `folder` in the runs folder. If this node does not share it, they
-    travel back with the result."""
+    travel back with the result, and before it what people look at."""
     try:
         receive_codes(codes, job.dataset)
     except ConfigError as error:
-        return {"status": "FAILED", "error": str(error)}
+        return {"status": FAILED, "error": str(error)}
     _receive(job.dataset, data, digest)
     if folds:
         receive_folds(job.splits_file, folds)
@@ -174,7 +79,8 @@ def _execute(
         return _guarded(runner, job)
     local = Path(tempfile.gettempdir()) / f"permlab-{os.getuid()}" / "runs"
     local.mkdir(parents=True, exist_ok=True)
-    outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
+    with mirrored(sentinel, local / folder, folder):
+        outcome = _guarded(runner, job.model_copy(update={"runs": str(local)}))
     outcome["files"] = {
         path.name: path.read_bytes()
         for path in (local / folder).glob("*")
@@ -185,11 +91,11 @@ def _execute(
 
 def _guarded(runner: Runner, settings: Any) -> dict[str, Any]:
     try:
-        return {"status": "FINISHED", "result": runner(settings)}
+        return {"status": FINISHED, "result": runner(settings)}
     except (RunStopped, KeyboardInterrupt) as stopped:
-        return {"status": "KILLED", "error": str(stopped)}
+        return {"status": STOPPED, "error": str(stopped)}
     except Exception as error:
-        return {"status": "FAILED", "error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        return {"status": FAILED, "error": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 
 def _receive(dataset: str, data: list[Any], digest: str) -> None:
@@ -239,7 +145,8 @@ class Tasks:
         self.room = slots(resources)
         self.runs = Path(sweep.runs).resolve()
         self.sentinel = f".shared-{uuid.uuid4().hex}"
-        self.data = _ship(sweep) if len([node for node in ray.nodes() if node["Alive"]]) > 1 else {}
+        self.data = _ship(sweep) if alive_nodes() > 1 else {}
+        self.mailbox = Mailbox(self.sentinel, self.runs)
         self.next_count = 0.0
         self.under_way: dict[Any, tuple[Any, str]] = {}  # reference → (the caller's label, its folder)
 
@@ -257,6 +164,7 @@ class Tasks:
         self.holding.__exit__(kind, error, trace)
         with suppress(RayError, RuntimeError):  # the cluster may be gone
             ask(self.resources, 0)
+            self.mailbox.close()
 
     def __len__(self) -> int:
         return len(self.under_way)
@@ -283,6 +191,8 @@ class Tasks:
         """Label and outcome of each job that has ended, after a short wait for the first."""
         if not self.under_way:
             return
+        with suppress(RayError, RuntimeError):  # the head of the cluster may be away for a while
+            self.mailbox.deliver(folder for _, folder in self.under_way.values())
         ray.wait(list(self.under_way), timeout=0.2)  # for the first; then take all that are ready
         ready, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way), timeout=0)
         for reference in ready:
@@ -307,9 +217,9 @@ def run_cells(
     A cell that raises counts as failed; one whose worker or node dies is started again by Ray, and resumes from its
     checkpoint. A stop signal, or more failures than `max_failed`, lets running cells save their state and end.
     """
-    progress = Progress(len(cells))
+    progress = Progress()
     waiting = list(reversed(cells))
-    stopping = False
+    several = len({cell.settings.dataset for cell in cells}) > 1  # data sets
     with Tasks(sweep) as tasks:
         while waiting or tasks:
             tasks.count_nodes(len(waiting) + len(tasks))
@@ -317,18 +227,16 @@ def run_cells(
             while waiting and len(tasks) < tasks.room:
                 cell = waiting.pop()
                 tasks.start(cell, runner, cell.settings, f"cells/{cell.key}")
-                progress.started[cell.key] = time.monotonic()
+                name = f"{cell.settings.dataset} {cell.settings.name}" if several else cell.settings.name
+                history = tasks.runs / "cells" / cell.key / HISTORY
+                progress.under_way[cell.key] = UnderWay(name, history, cell.settings.train.epochs)
             for cell, outcome in tasks.ended():
-                progress.started.pop(cell.key, None)
                 _settle(cell, outcome, progress)
-            progress.running = min(tasks.room, len(tasks))
-            on_progress(progress)
-            gives_up = progress.failed > sweep.max_failed
-            if not stopping and (stop_signal() or gives_up):
-                stopping = True
-                progress.killed += len(waiting)
+            if not progress.stopping and (stop_signal() or progress.failed > sweep.max_failed):
+                progress.stopping = "stopping" if stop_signal() else f"giving up after {progress.failed} failed cells"
                 waiting = []
                 tasks.cancel()
+            on_progress(progress)
     return progress
 
 
@@ -337,7 +245,7 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
     try:
         outcome: dict[str, Any] = ray.get(reference)
     except TaskCancelledError:
-        outcome = {"status": "KILLED"}
+        outcome = {"status": STOPPED}
     except RayTaskError as error:
         said = str(error.cause or error).splitlines()[-1]
         if "No module named 'permlab'" in said:
@@ -345,12 +253,12 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
                 "the cluster's nodes do not have PermLab: install it there, or send it along with ray job submit "
                 "--runtime-env infra/runtime-env.yaml"
             ) from None
-        outcome = {"status": "FAILED", "error": said}
+        outcome = {"status": FAILED, "error": said}
     except OutOfMemoryError:
         reason = "memory ran low each time; resources.cpus=2 lets fewer run at a time, or reduce train.batch_size or d"
-        outcome = {"status": "FAILED", "error": reason}
+        outcome = {"status": FAILED, "error": reason}
     except RayError as error:  # its worker or node died more often than `retries` allows
-        outcome = {"status": "FAILED", "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        outcome = {"status": FAILED, "error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     if files := outcome.pop("files", None):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in sorted(files.items(), key=lambda item: item[0] == "result.json"):
@@ -359,17 +267,20 @@ def _outcome(reference: Any, folder: Path) -> dict[str, Any]:
 
 
 def _settle(cell: Cell, outcome: dict[str, Any], progress: Progress) -> None:
-    if outcome["status"] == "FINISHED":
-        cell.result = outcome["result"]
+    one = progress.under_way.pop(cell.key)
+    if outcome["status"] == FINISHED:
+        cell.result = result = outcome["result"]
         progress.finished += 1
-        progress.events.append(f"{cell.settings.name} finished")
+        value = headline_value(flat(result["metrics"]), stored_headline(one.history.parent))
+        measured = f"{value[0]} {value[1]:.4f}" if value else ""
+        epochs = f"{result['epochs']} of {one.epochs}" if "epochs" in result else ""
+        progress.ended.append(Ended(one.name, "finished", epochs, measured, result.get("seconds")))
         return
     progress.lost.add(cell.key)
-    if outcome["status"] == "FAILED":
-        progress.failed += 1
-        progress.events.append(f"{cell.settings.name} failed: {outcome['error']}")
-    else:
-        progress.killed += 1
+    failed = outcome["status"] == FAILED
+    progress.failed += failed
+    state, why = ("failed", outcome["error"]) if failed else ("stopped", "")
+    progress.ended.append(Ended(one.name, state, "", why, None))
 
 
 def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:
@@ -380,11 +291,3 @@ def _ship(sweep: SweepSettings) -> dict[str, list[Any]]:
         folder = folder_of(name)
         shipped[name.text] = [ray.put({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()})]
     return shipped
-
-
-def refuse_sqlite(nodes: int, uri: str) -> None:
-    if nodes > 1 and uri.startswith("sqlite"):
-        raise ConfigError(
-            f"the cluster has {nodes} nodes and tracking goes to {uri}; start an MLflow server on PostgreSQL and set "
-            "MLFLOW_TRACKING_URI to it, or pass track=false"
-        )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from permlab.platform.display.console import note
+from permlab.platform.display.console import doing, note
 
 SOON = 15.0  # seconds without progress before a low-priority courier is replaced
 LOCK = ".delivery.lock"  # in the folder of a run or a sweep: held by the courier that delivers it
@@ -42,10 +42,11 @@ class Courier:
         """
         if self.process is None:
             return
-        problem = self._end(min(SOON, seconds))
-        if problem is None:
-            self.process = self._start("now")
-            problem = self._end(seconds)
+        with doing("delivering to MLflow", in_log=False):
+            problem = self._end(min(SOON, seconds))
+            if problem is None:
+                self.process = self._start("now")
+                problem = self._end(seconds)
         if problem is None:
             problem = not_yet(f"no answer within {seconds:.0f} seconds")
         if problem:

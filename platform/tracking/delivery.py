@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from permlab.platform.errors import DamagedFile
-from permlab.platform.run.stored_result import KILLED
+from permlab.platform.run.stored_result import KILLED, STOPPED
 from permlab.platform.tracking.store import ERROR, Experiment, StoredRun, identity
 
 METRICS_PER_CALL = 1000  # MLflow's limit; runs stay below its limits of 100 parameters and 100 tags
@@ -53,7 +53,7 @@ class Delivery:
 
     def is_delivered(self, status: str, fingerprint: str) -> bool:
         """Does the store have all of it, exactly once? The status is sent last."""
-        ours = self.stored and (self.stored.status, self.stored.delivered) == (status, fingerprint)
+        ours = self.stored and (self.stored.status, self.stored.delivered) == (in_store(status), fingerprint)
         return bool(ours) and len(self.namesakes) == 1
 
     def create(self, name: str) -> None:
@@ -97,6 +97,7 @@ class Delivery:
 
     def finish(self, status: str, ended: float, fingerprint: str) -> None:
         """Set the final status, after all else was delivered, and delete earlier runs of the same cell or sweep."""
+        status = in_store(status)
         self.client.set_terminated(self.run_id, status, milliseconds(ended))
         for other in [run for run in self.namesakes if run.run_id != self.run_id]:
             self.experiment.delete(other)
@@ -123,6 +124,11 @@ class Delivery:
             (bundle / name).write_text(text)
         yield bundle
         shutil.rmtree(bundle, ignore_errors=True)
+
+
+def in_store(status: str) -> str:
+    """MLflow has no word for a run that was stopped."""
+    return KILLED if status == STOPPED else status
 
 
 def milliseconds(seconds: float) -> int:

@@ -12,7 +12,7 @@ from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.secrets import mask
 from permlab.platform.report.stored import StoredSweep, StoredTuning
-from permlab.platform.run.histories import evaluated, whole_history
+from permlab.platform.run.histories import FACTS, evaluated, whole_history
 from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
 from permlab.platform.tracking.sweep_summary import NOTE, REPORT, report_line, with_report
 from permlab.platform.tracking.view import ONCE, place_of
@@ -160,7 +160,7 @@ def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> p
     table = pd.DataFrame(columns=["key", "epoch"])
     if any(item.path == "histories.parquet" for item in client.list_artifacts(run_id)):
         table = pd.read_parquet(client.download_artifacts(run_id, "histories.parquet", str(folder)))
-        table = table[table["key"].isin(finished["key"])].astype({"key": str})
+        table = table[table["key"].isin(finished["key"])].astype({"key": str}).drop(columns=FACTS, errors="ignore")
     later = finished[~finished["key"].isin(table["key"])]
     rows = []
     for key, cell_run in zip(later["key"], later["run_id"], strict=True):

@@ -18,7 +18,7 @@ from permlab.platform.tracking.sweep_summary import NOTE, REPORT, describe, mean
 from permlab.platform.tracking.view import shared_view
 
 HISTORIES = "histories.parquet"
-SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.yaml", "studies.json")
+SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "cells.csv", "tuned.yaml", "studies.json")
 
 
 class SweepDelivery(Delivery):
@@ -82,7 +82,8 @@ class SweepDelivery(Delivery):
     def _finish(self, status: str, ended: float) -> None:
         fingerprint = self._fingerprint()
         if not self.is_delivered(status, fingerprint):
-            gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
+            facts = {cell["key"]: cell for cell in read_plan(self.folder)}
+            gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES, facts)
             self.log_files((*SWEEP_FILES, HISTORIES))
             tags: dict[str, str] = {}
             metrics: list[Any] = []

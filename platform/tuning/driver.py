@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from permlab.datasets.catalogue import parse_name
+from permlab.platform.display.live_view import Ended, UnderWay
 from permlab.platform.files.json_files import write_json
 from permlab.platform.run.histories import whole_history
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import describe
 from permlab.platform.tuning.space import with_values
 from permlab.platform.tuning.study import Asked, Study
-from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, VERDICT, TrialJob
+from permlab.platform.tuning.trial_task import HISTORY, OBJECTIVE, PROGRESS, VERDICT, TrialJob
 
 ASK_AGAIN = 0.5  # seconds before asking again, if other drivers are using the budget of a study
 
@@ -69,9 +71,10 @@ class TuneProgress:
     """Progress of a tuning: the trials of this driver."""
 
     finished: int = 0
-    running: int = 0
     failed: int = 0
-    events: list[str] = field(default_factory=list)
+    under_way: dict[str, UnderWay] = field(default_factory=dict)  # by the trial's folder
+    ended: list[Ended] = field(default_factory=list)  # since the last update
+    stopping: str = ""  # why no more are started
 
 
 class Driver:
@@ -92,22 +95,21 @@ class Driver:
         self.progress = TuneProgress()
 
     def run(self, on_progress: Callable[[TuneProgress], None], stop_signal: Callable[[], int]) -> TuneProgress:
-        stopping = False
+        progress = self.progress
         while True:
-            if not stopping:
+            if not progress.stopping:
                 self._fill()
             ended = list(self.tasks.ended())
             self._pass_on()
             for (tuned, number), outcome in ended:
                 self._settle(tuned, tuned.under_way.pop(number), outcome)
-            self.progress.running = len(self.tasks)
-            on_progress(self.progress)
-            if not stopping and (stop_signal() or self.progress.failed > self.max_failed):
-                stopping = True
+            if not progress.stopping and (stop_signal() or progress.failed > self.max_failed):
+                progress.stopping = "stopping" if stop_signal() else f"giving up after {progress.failed} failed trials"
                 self.tasks.cancel()
+            on_progress(progress)
             if not len(self.tasks):
-                if stopping or all(tuned.study.over for tuned in self.studies):
-                    return self.progress
+                if progress.stopping or all(tuned.study.over for tuned in self.studies):
+                    return progress
                 time.sleep(0.02)  # another driver is running the rest
 
     def _fill(self) -> None:
@@ -134,7 +136,7 @@ class Driver:
         relative = f"tunings/{self.name}/trials/{trial}"
         folder = self.runs / relative
         folder.mkdir(parents=True, exist_ok=True)
-        for old in ("result.json", HISTORY, VERDICT):
+        for old in ("result.json", HISTORY, PROGRESS, VERDICT):
             (folder / old).unlink(missing_ok=True)
         tags = {"study": tuned.study.name, "trial": str(asked.number)}
         facts = {"dataset": settings.dataset, "method": settings.method, "d": str(settings.d)}
@@ -146,6 +148,8 @@ class Driver:
                 "params": {key: str(value) for key, value, _ in describe(type(settings), settings)}
                 | {"seed": ", ".join(map(str, tuned.seeds))},
                 "values": asked.values,
+                "measure": tuned.study.measure,
+                "epochs": tuned.study.steps,
                 "dataset": tuned.dataset,
                 "started": time.time(),
             },
@@ -156,9 +160,13 @@ class Driver:
             settings=settings,
             seeds=tuned.seeds,
             metric=tuned.metric,
+            by_seed=tuned.study.by_seed,
             runs=str(self.runs),
             folder=relative,
         )
+        several = len({each.settings.dataset for each in self.studies}) > 1
+        name = f"{settings.dataset} " * several + f"{tuned.label} trial {asked.number}"
+        self.progress.under_way[relative] = UnderWay(name, folder / PROGRESS, tuned.study.steps)
         self.tasks.start((tuned, asked.number), self.runner, job, relative)
 
     def _pass_on(self) -> None:
@@ -175,24 +183,25 @@ class Driver:
     def _settle(self, tuned: Tuned, running: Running, outcome: dict[str, Any]) -> None:
         number, result = running.asked.number, outcome.get("result", {})
         study, progress, value = tuned.study, self.progress, result.get("value")
-        status, state = outcome["status"], "COMPLETE"
-        if status == "FINISHED" and running.pruned:
-            state, value = "PRUNED", None
+        status, state, shown, said = outcome["status"], "COMPLETE", "finished", ""
+        if status == FINISHED and running.pruned:
+            state, value, shown = "PRUNED", None, "pruned"
             study.prune(number, result["epochs"], result["seconds"])
             progress.finished += 1
-            progress.events.append(f"{tuned.label} trial {number} pruned after {result['epochs']} epochs")
-        elif status == "FINISHED":
+        elif status == FINISHED:
             study.complete(number, value, result["epochs"], result["seconds"])
             progress.finished += 1
-            progress.events.append(f"{tuned.label} trial {number} finished: {tuned.metric} {value:.4f}")
-        elif status == "FAILED":
-            state = "FAIL"
+            said = f"{tuned.study.measure} {value:.4f}"
+        elif status == FAILED:
+            state, shown, said = "FAIL", "failed", outcome["error"]
             study.fail(number, outcome["error"])
             progress.failed += 1
-            progress.events.append(f"{tuned.label} trial {number} failed: {outcome['error']}")
         else:
-            state = "WAITING"
+            state, shown, status = "WAITING", "stopped", STOPPED
             study.release(number)
+        one = progress.under_way.pop(str(running.folder.relative_to(self.runs)))
+        epochs = f"{result['epochs']} of {one.epochs}" if result else ""
+        progress.ended.append(Ended(one.name, shown, epochs, said, result.get("seconds")))
         tuned.refused_at = 0.0
         document = {"status": status, "ended": time.time(), "error": outcome.get("error"), "value": value}
         facts = {"epochs": result.get("epochs"), "seconds": result.get("seconds"), "tags": {"state": state.lower()}}

@@ -17,7 +17,7 @@ from permlab.platform.tuning.lease import Lease
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Space, check_options, defaults, parse_space
 from permlab.platform.tuning.study import Study, open_storage
-from permlab.tasks.metrics import BY_KIND, Metric, higher_is_better, kind_of, metrics_of
+from permlab.tasks.metrics import BY_KIND, Metric, higher_is_better, kind_of, metric_label, metrics_of
 
 _TRIALS = 41  # entropy of the trials' seeds, which differ from those of the sweep that follows
 
@@ -95,9 +95,10 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
             lease=lease,
             space=space,
             defaults=defaults(trial, space),
+            measure=f"validation {metric_label(metric)}",
             maximise=higher_is_better(metric),
             tune=tune,
-            steps=trial.train.epochs * len(seeds),
+            epochs=trial.train.epochs,
             every=trial.train.eval_every,
             design=_design(trial, space, tune, metric, manifest),
         )

@@ -8,6 +8,8 @@ from permlab.platform.files.secrets import unmasked
 from permlab.platform.settings.run import Settings
 from permlab.platform.tuning.space import parse_space
 
+LEAST_SEEDS = 5  # for Wilcoxon's test: four signs that agree have p = 1/16, below Optuna's 0.1, and one seed is saved
+
 
 class TuneSettings(Settings):
     """One study per (dataset, method, d), each with the same budget."""
@@ -23,8 +25,14 @@ class TuneSettings(Settings):
     )
     epochs: int | None = Field(None, ge=1, description="budget per study: epochs of all its trials")
     seconds: float | None = Field(None, gt=0, description="budget per study: seconds of all its trials")
-    sampler: Literal["tpe", "random"] = Field("tpe", description="how settings are proposed")
-    pruner: Literal["median", "hyperband", "none"] = Field("median", description="how hopeless trials are ended early")
+    sampler: Literal["tpe", "gp", "random"] = Field(
+        "tpe", description="how settings are proposed; gp: a Gaussian process, for few trials"
+    )
+    pruner: Literal["median", "hyperband", "wilcoxon", "none"] = Field(
+        "median",
+        description="how hopeless trials are ended early: by the epochs of their first seed (median, hyperband), or "
+        "seed by seed (wilcoxon)",
+    )
     seed: int = Field(0, ge=0, description="seed of the sampler and the trials")
     seeds: int = Field(
         2, ge=1, le=1000, description="seeds per trial, each with its own validation part; their mean counts"
@@ -54,6 +62,15 @@ class TuneSettings(Settings):
         if not storage.startswith(("postgresql", "sqlite:///")):
             raise ValueError("choose postgresql://USER@HOST/DATABASE or sqlite:///FILE")
         return unmasked(storage)
+
+    @model_validator(mode="after")
+    def _enough_seeds(self) -> Self:
+        if self.pruner == "wilcoxon" and self.seeds < LEAST_SEEDS:
+            raise ValueError(
+                f"pruner=wilcoxon tests trials seed by seed, and is never sure before seed {LEAST_SEEDS - 1}: set "
+                f"tune.seeds to {LEAST_SEEDS} or more, or choose median or hyperband"
+            )
+        return self
 
     @model_validator(mode="after")
     def _a_budget(self) -> Self:

@@ -14,8 +14,8 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -33,18 +33,24 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 class PinnedSampler(BaseSampler):
-    """Draws each value with its own sampler, seeded by (seed, trial, field). Trial 0 is the default settings."""
+    """Draws each value with its own sampler, seeded by (seed, trial, field); `gp` draws those of a trial together, as
+    soon as there are enough trials to learn from. Trial 0 is the default settings.
+    """
 
     def __init__(self, kind: str, seed: int, defaults: dict[str, Any]) -> None:
         self.kind, self.seed, self.defaults = kind, seed, defaults
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return {}
+        together = self.kind == "gp" and trial.number > 0
+        return self._gaussian(trial).infer_relative_search_space(study, trial) if together else {}
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return {}
+        return self._gaussian(trial).sample_relative(study, trial, search_space) if search_space else {}
+
+    def _gaussian(self, trial: FrozenTrial) -> GPSampler:
+        return GPSampler(seed=derive_seed(self.seed, trial.number) % 2**32, n_startup_trials=STARTUP)
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -58,14 +64,15 @@ class PinnedSampler(BaseSampler):
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
 
-def make_pruner(kind: str, steps: int, every: int) -> BasePruner:
-    """`steps`: of a whole trial; `every`: between two reports."""
-    pruners: dict[str, BasePruner] = {
-        "median": MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=steps // 6),
-        "hyperband": HyperbandPruner(min_resource=max(every, steps // 9), max_resource=steps, reduction_factor=3),
-        "none": NopPruner(),
-    }
-    return pruners[kind]
+def make_pruner(kind: str, epochs: int, every: int) -> BasePruner:
+    """`epochs` of one seed, `every` so many of which it is evaluated."""
+    if kind == "wilcoxon":
+        return WilcoxonPruner()
+    if kind == "median":
+        return MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=epochs // 6)
+    if kind == "hyperband":
+        return HyperbandPruner(min_resource=max(every, epochs // 9), max_resource=epochs, reduction_factor=3)
+    return NopPruner()
 
 
 def open_storage(url: str, lease: Lease) -> optuna.storages.RDBStorage:
@@ -111,16 +118,21 @@ class Row:
 
 @dataclass
 class Study:
-    """One (dataset, method, d). `design` is what must not change between two runs of a driver."""
+    """One (dataset, method, d). `design` is what must not change between two runs of a driver.
+
+    A step is an epoch of the trials' first seed, or a whole seed if the pruner compares trials seed by seed: all trials
+    have the same seeds.
+    """
 
     name: str
     storage: optuna.storages.RDBStorage
     lease: Lease
     space: Space
     defaults: dict[str, Any]
+    measure: str
     maximise: bool
     tune: TuneSettings
-    steps: int
+    epochs: int
     every: int
     design: dict[str, Any] = field(default_factory=dict)
 
@@ -130,18 +142,23 @@ class Study:
                 storage=self.storage,
                 study_name=self.name,
                 sampler=PinnedSampler(self.tune.sampler, self.tune.seed, self.defaults),
-                pruner=make_pruner(self.tune.pruner, self.steps, self.every),
+                pruner=make_pruner(self.tune.pruner, self.epochs, self.every),
                 direction="maximize" if self.maximise else "minimize",
                 load_if_exists=True,
             )
+            if self.study.metric_names != [self.measure]:
+                self.study.set_metric_names([self.measure])
             self._same_design()
         self.trials: dict[int, optuna.Trial] = {}  # under way here
 
     def _same_design(self) -> None:
         design = json.loads(json.dumps(self.design))
-        before = self.study.user_attrs.get("design")
-        if before is None:
-            self.study.set_user_attr("design", design)
+        stored = self.study.user_attrs
+        before = stored.get("design", stored)  # older versions kept it in one attribute
+        if not self.study.get_trials(deepcopy=False):  # new, or its driver died while it wrote the design
+            for key, value in design.items():
+                if before.get(key) != value or key not in before:
+                    self.study.set_user_attr(key, value)
             return
         changed = [key for key in before | design if before.get(key) != design.get(key)]
         if changed:
@@ -150,6 +167,15 @@ class Study:
                 f"study {self.name} was started with {key}={before.get(key, 'unknown')}, now it is {design.get(key)}; "
                 "choose another name="
             )
+
+    @property
+    def steps(self) -> int:
+        """Epochs of a whole trial, all seeds together."""
+        return self.epochs * self.tune.seeds
+
+    @property
+    def by_seed(self) -> bool:
+        return self.tune.pruner == "wilcoxon"
 
     def ask(self) -> Asked | None:
         """Take a trial: one that was left unfinished, or a new one; None while the budget is used up or reserved."""
@@ -185,7 +211,7 @@ class Study:
 
     def _spent(self, finished: list[FrozenTrial]) -> bool:
         tune = self.tune
-        epochs = sum(trial.last_step or 0 for trial in finished)
+        epochs = sum(trial.user_attrs.get("epochs", 0) for trial in finished)
         seconds = sum(trial.user_attrs.get("seconds", 0.0) for trial in finished)
         return (
             (tune.trials is not None and len(finished) >= tune.trials)
@@ -211,7 +237,8 @@ class Study:
             trial.report(value, step)
         elif step < stored:
             return False
-        return step < self.steps and bool(trial.should_prune())
+        over = step >= self.tune.seeds if self.by_seed else step >= self.epochs and self.tune.seeds == 1
+        return not over and bool(trial.should_prune())
 
     def complete(self, number: int, value: float, epochs: int, seconds: float) -> None:
         self._tell(number, value, TrialState.COMPLETE, epochs, seconds)

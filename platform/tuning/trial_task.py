@@ -15,6 +15,7 @@ from permlab.platform.settings.run import RunSettings, Settings, cell_folder, ce
 from permlab.platform.sweep.plan import manifest_of
 
 HISTORY, VERDICT = "history.jsonl", "verdict"  # what the worker tells the driver, and the driver's answer
+PROGRESS = "progress.jsonl"  # what it shows to people
 PATIENCE = 60.0  # seconds that a worker waits for the verdict on its previous evaluation
 OBJECTIVE = "objective"
 HEAVY = ("weights.pt", "checkpoint.pt", "checkpoint.before", "predictions.parquet")  # not needed after a trial
@@ -27,6 +28,7 @@ class TrialJob(Settings):
     settings: RunSettings
     seeds: list[int]
     metric: str
+    by_seed: bool = False  # the steps that are judged are seeds, not epochs of the first seed
     runs: str
     folder: str
 
@@ -44,17 +46,16 @@ class TrialJob(Settings):
 
 
 def run_trial(job: TrialJob) -> dict[str, Any]:
-    """Run the seeds one after the other, and report after every evaluation.
-
-    Steps count the epochs of all seeds; the value at a step is the mean over the seeds that are done and the one under
-    way. A trial that was interrupted reports its steps again, from the checkpoints of its cells.
+    """Run the seeds one after the other, and report steps for the pruner to judge: all trials have the same seeds, so
+    it compares like with like. A trial that was interrupted reports its steps again, from the checkpoints of its cells.
     """
     with large_imports():
         from permlab.platform.run.cell import run_cell
 
     folder = Path(job.runs) / job.folder
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / HISTORY).unlink(missing_ok=True)
+    for old in (HISTORY, PROGRESS):
+        (folder / old).unlink(missing_ok=True)
     runs, digest = str(folder.parent.parent), manifest_of(job.dataset).digest
     cells = [job.settings.model_copy(update={"seed": seed, "runs": runs}) for seed in job.seeds]
     folders = [cell_folder(cell, cell_key(cell, digest)) for cell in cells]
@@ -72,7 +73,7 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
     for path in folders:
         for name in HEAVY:
             (path / name).unlink(missing_ok=True)
-    return result | {"epochs": reporter.step, "seconds": time.perf_counter() - started}
+    return result | {"epochs": reporter.epochs, "seconds": time.perf_counter() - started}
 
 
 def await_verdict(folder: Path, step: int) -> bool:
@@ -92,35 +93,51 @@ def read_verdict(folder: Path) -> tuple[int, bool]:
 
 
 class _Reporter:
-    """Writes one line per evaluation; raises when the driver has pruned the trial."""
+    """Reports steps to the driver, which judges them: the evaluations of the first seed by their epochs, or each seed
+    when it is done. Raises when the driver has pruned the trial.
+    """
 
     def __init__(self, job: TrialJob, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.values: list[float] = []  # of the seeds that are done
         self.lines: list[str] = []
-        self.before, self.step, self.reported = 0, 0, 0
+        self.epochs = 0  # of all seeds
+        self.reported = 0  # the last step
         self.heard = (folder / "run.json").exists()  # written by the driver, so it sees this folder
 
     def __call__(self, history: list[dict[str, Any]]) -> None:
-        key = f"validation/{self.job.metric}"
+        """The history of the seed under way."""
+        key, before = f"validation/{self.job.metric}", len(self.values) * self.job.settings.train.epochs
         for entry in history:
-            step = self.before + int(entry["epoch"])
-            value = entry.get(key)
-            if step > self.reported and value is not None and math.isfinite(value):
-                self._write(entry | {"epoch": step, OBJECTIVE: mean([*self.values, value])})
-                hopeless = self.heard and await_verdict(self.folder, self.reported)
-                self.step = self.reported = step
-                if hopeless:
-                    raise RunPruned(f"{self.job.name} was pruned after {self.step} epochs")
+            epochs, value = before + int(entry["epoch"]), entry.get(key)
+            if epochs > self.epochs and value is not None and math.isfinite(value):
+                self.epochs = epochs
+                self._show(mean([*self.values, value]))
+                if not self.job.by_seed and not self.values:
+                    self._report(entry | {OBJECTIVE: value})
 
     def next_seed(self, value: float | None) -> None:
         if value is None:
             raise RunError(f"the validation {self.job.metric} is NaN; a larger tune.validation may help")
         self.values.append(value)
-        self.before += self.job.settings.train.epochs
+        if self.job.by_seed:
+            self._report({"epoch": len(self.values), OBJECTIVE: value})
+        if len(self.values) < len(self.job.seeds):
+            self._hear()
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        """Write all lines again, in case the file was damaged since."""
+    def _report(self, entry: dict[str, Any]) -> None:
+        """Write all lines again, in case the file was damaged since, and hear what became of the step before."""
         self.lines.append(history_line(entry))
         with whole_file(self.folder / HISTORY) as file:
             file.write("".join(self.lines).encode())
+        self._hear()
+        self.reported = int(entry["epoch"])
+
+    def _hear(self) -> None:
+        if self.heard and await_verdict(self.folder, self.reported):
+            raise RunPruned(f"{self.job.name} was pruned after {self.epochs} epochs")
+
+    def _show(self, value: float) -> None:
+        """How far the trial is, for people: epochs of all seeds, mean of the seeds so far."""
+        with (self.folder / PROGRESS).open("a") as file:
+            file.write(history_line({"epoch": self.epochs, f"validation/{self.job.metric}": value}))

@@ -1,16 +1,18 @@
 """Runs a tuning from its settings to the chosen ones: studies on Optuna, their trials on Ray."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from permlab.platform.display.build_bar import build_if_missing
-from permlab.platform.display.console import note
+from permlab.platform.display.console import doing, note
 from permlab.platform.errors import Ended
 from permlab.platform.files.json_files import write_json
 from permlab.platform.files.liveness import driving
+from permlab.platform.run.stored_result import FAILED, FINISHED, STOPPED
 from permlab.platform.settings.sweep import SweepSettings
-from permlab.platform.sweep.folder import close_folder, open_folder
+from permlab.platform.sweep.folder import close_folder, closed_on_error, open_folder
 from permlab.platform.tracking.courier import one_courier
 from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
 from permlab.platform.tuning.settings import TuneSettings
@@ -19,9 +21,10 @@ from permlab.platform.tuning.trial_task import run_trial
 
 def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) -> Ended:
     """Drive every study to the end of its budget."""
-    from permlab.platform.tuning.lease import open_lease
-    from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
-    from permlab.platform.tuning.study import database_errors
+    with doing(f"{settings.name}: opening the studies", in_log=False):
+        from permlab.platform.tuning.lease import open_lease
+        from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
+        from permlab.platform.tuning.study import database_errors
 
     for dataset in settings.dataset:
         build_if_missing(dataset)
@@ -31,15 +34,13 @@ def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) 
     lease = open_lease(url)
     try:
         with database_errors(url), driving(folder):
-            studies = open_studies(settings, options, lease)
+            with doing(f"{settings.name}: opening the studies", in_log=False):
+                studies = open_studies(settings, options, lease)
             open_folder(folder, settings, [])
-            try:
+            with closed_on_error(folder):
                 if all(tuned.study.over for tuned in studies):
                     return _end(studies, folder, Ended())
                 return _drive(settings, options, studies, runner, folder, address)
-            except BaseException:
-                close_folder(folder, "FAILED")
-                raise
     finally:
         lease.close()
 
@@ -55,7 +56,8 @@ def _drive(
     """Run trials on Ray until every study has used its budget."""
     from permlab.platform.display.live_view import SweepView
     from permlab.platform.run.signals import stop_on_signal
-    from permlab.platform.sweep.ray_tasks import Tasks, cluster, refuse_sqlite
+    from permlab.platform.sweep.ray_cluster import cluster, refuse_sqlite, starting
+    from permlab.platform.sweep.ray_tasks import Tasks
     from permlab.platform.tracking.store import tracking_uri
     from permlab.platform.tuning.driver import Driver, TuneProgress
 
@@ -63,20 +65,22 @@ def _drive(
     with one_courier(folder, wanted=settings.track) as courier:
         if not joins:
             courier.send()  # it starts while Ray does
-        with cluster(address) as nodes, Tasks(settings) as tasks, stop_on_signal() as stop_signal:
+        done = sum(tuned.study.finished for tuned in studies)
+        total = len(studies) * options.trials - done if options.trials else 0
+        note(f"{settings.name}: {len(studies)} studies, {budget(options)} each, {done} trials done already")
+        with ExitStack() as stack:
+            with doing(starting(address)):
+                nodes = stack.enter_context(cluster(address))
+            tasks = stack.enter_context(Tasks(settings))
+            stop_signal = stack.enter_context(stop_on_signal())
             if settings.track and joins:
                 refuse_sqlite(nodes, tracking_uri(Path(settings.runs)))
                 courier.send()
-            done = sum(tuned.study.finished for tuned in studies)
-            total = len(studies) * options.trials - done if options.trials else 0
-            note(
-                f"{settings.name}: {len(studies)} studies, {budget(options)} each, {done} trials done already, "
-                f"{tasks.room} at a time on {nodes} node{'s' * (nodes > 1)}"
-            )
+            note(f"{tasks.room} at a time on {nodes} node{'s' * (nodes > 1)}")
             with SweepView(settings.name, total, "trials") as view:
 
                 def show(progress: TuneProgress) -> None:
-                    view.update(progress, view.at_this_pace(progress.finished))
+                    view.update(progress, lambda: view.at_this_pace(progress.finished))
 
                 runs = Path(settings.runs).resolve()
                 driver = Driver(studies, tasks, runner, settings.name, runs, settings.max_failed, options.parallel)
@@ -103,7 +107,7 @@ def _end(studies: list[Any], folder: Path, ended: Ended) -> Ended:
         (folder / FILE).unlink(missing_ok=True)
     else:
         write_choices([choice for choice in choices if choice], folder)
-    close_folder(folder, {0: "FINISHED", 1: "FAILED"}.get(ended.code, "KILLED"))
+    close_folder(folder, {0: FINISHED, 1: FAILED}.get(ended.code, STOPPED))
     return ended
 
 

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from permlab.platform.files.json_files import write_json
+from permlab.platform.files.liveness import driving
+from permlab.platform.run.histories import history_line
+from permlab.platform.sweep.folder import note_under_way
 from tests.platform.calling import CLI
 
 DRIVER = (
@@ -29,11 +32,14 @@ def make_sweep(runs: Path, cells: int, finished: int, status: str | None) -> Pat
     rows = [{"key": f"k{i}", "name": f"sum-d1-s{i}", "dataset": "synthetic"} for i in range(cells)]
     write_json(folder / "plan.json", {"cells": rows})
     write_json(folder / "sweep.json", {"name": "x", "params": {}, "started": 1e9, "status": status})
+    if finished < cells:
+        note_under_way(folder, {f"k{finished}": time.time()})
     for row in rows[: finished + 1]:
         (runs / "cells" / row["key"]).mkdir(parents=True)
         write_json(runs / "cells" / row["key"] / "run.json", {"name": row["name"]})
     for row in rows[:finished]:
-        result = {"status": "FINISHED", "ended": 1e9, "seconds": 1.0, "metrics": {"holdout": {"auc": 0.5}}}
+        metrics = {"holdout": {"auc": 0.5}}
+        result = {"status": "FINISHED", "ended": 1e9, "seconds": 1.0, "epochs": 9, "metrics": metrics}
         write_json(runs / "cells" / row["key"] / "result.json", result)
     return folder
 
@@ -115,3 +121,24 @@ def test_the_next_run_cleans_up_after_a_killed_sweep(one_ray: None, tmp_path: Pa
     stored = client.search_runs([client.get_experiment_by_name("x").experiment_id])
     assert sorted(run.info.run_name for run in stored) == ["sum-d3-s0", "sum-d3-s1", "x"]
     assert {run.info.status for run in stored} == {"FINISHED"}
+
+
+def test_a_cell_that_was_handed_out_runs_before_its_worker_has_written_anything(tmp_path: Path, permlab) -> None:
+    folder = make_sweep(tmp_path, cells=4, finished=1, status=None)
+    write_json(folder / "sweep.json", {"name": "x", "params": {"train.epochs": "9"}, "started": 1e9, "status": None})
+    note_under_way(folder, {"k1": time.time(), "k2": time.time()})
+    lines = [{"epoch": 3, "train/running_loss": 0.5, "holdout/loss": 1.0, "holdout/auc": 0.75}]
+    (tmp_path / "cells" / "k1" / "history.jsonl").write_text("".join(map(history_line, lines)))
+    with driving(folder):
+        state = json.loads(permlab("status", "x", "--runs", str(tmp_path), "--json")[1])
+        out = permlab("status", "x", "--runs", str(tmp_path))[1]
+    assert [cell["state"] for cell in state["cells"]] == ["FINISHED", "RUNNING", "RUNNING", "WAITING"]
+    assert (state["cells"][1]["epoch"], state["cells"][1]["epochs"], state["cells"][1]["value"]) == (3, 9, 0.75)
+    assert "3 of 9  holdout AUC 0.7500" in out.splitlines()[2] and "holdout AUC 0.5000" in out.splitlines()[1]
+
+
+def test_what_the_version_before_called_killed_was_stopped(tmp_path: Path, permlab) -> None:
+    make_sweep(tmp_path, cells=2, finished=1, status="KILLED")
+    write_json(tmp_path / "cells" / "k1" / "result.json", {"status": "KILLED", "error": "stopped", "ended": 2e9})
+    state = json.loads(permlab("status", "x", "--runs", str(tmp_path), "--json")[1])
+    assert (state["status"], state["counts"]) == ("STOPPED", {"FINISHED": 1, "STOPPED": 1})

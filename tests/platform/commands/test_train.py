@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,49 @@ def test_a_sweep_over_a_data_set_with_its_options_in_another_order_ends_with_its
     assert code == 0 and "synthetic,graphs=60,max_nodes=8" in out and "1 of 1" in out, err
 
 
-def test_a_profile_is_shown(permlab) -> None:
-    code, _, err = permlab("train", *WORDS, "train.profile=true")
-    assert code == 0 and "run_training_epoch" in err
+def test_a_profile_is_shown_also_of_a_finished_run_which_stays_as_it_is(permlab, here: Path) -> None:
+    stamps = []
+    for _ in range(2):
+        code, _, err = permlab("train", *WORDS, "train.profile=true")
+        assert code == 0 and "run_training_epoch" in err
+        stamps += [path.stat().st_mtime_ns for path in here.glob("runs/cells/*/result.json")]
+    assert "is done already" in err and len(stamps) == 2 and stamps[0] == stamps[1]
+
+
+def test_a_debugging_run_tells_its_true_size(permlab) -> None:
+    whole, short = (permlab("train", *WORDS, *more) for more in ([], ["train.fast_dev_run=true", "train.epochs=30"]))
+    parameters = [re.findall(r"([\d,]+) parameters", out) for _, out, _ in (whole, short)]
+    assert parameters[0] == parameters[1] != ["0"] and "1 epoch," in short[1] and "epoch 1 of 1" in short[2]
+
+
+STOP = """
+import pytorch_lightning as pl
+
+class Stop(pl.Callback):
+    engine_safe = True
+
+    def on_train_epoch_end(self, trainer, module):
+        trainer.should_stop |= trainer.current_epoch == 2
+
+class Cut(pl.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+        trainer.should_stop |= trainer.current_epoch == 2 and batch_idx == 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("callback", "says"), [("Stop", "after epoch 3 of 8"), ("Cut", "epoch 3 of 8, after 1 of 3 b")]
+)
+def test_a_run_that_a_callback_ends_says_where_and_its_history_ends_there(permlab, here: Path, callback, says) -> None:
+    (here / "stop.py").write_text(STOP)
+    more = ["train.epochs=8", "train.batch_size=16", "train.eval_every=5", f"train.callbacks=[stop.py:{callback}]"]
+    for _ in range(2):  # and when it is shown again
+        code, out, err = permlab("train", *WORDS, *more)
+        assert code == 0 and says in out and "3 epochs" in out, out + err
+        assert "epoch 4" not in err
+    (cell,) = (here / "runs" / "cells").iterdir()
+    history = read_history(cell)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3] and "holdout/auc" in history[-1]
 
 
 def test_an_edited_table_is_another_data_set(permlab, here: Path) -> None:

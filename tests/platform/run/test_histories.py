@@ -18,11 +18,13 @@ def test_evaluated_epochs_of_all_cells_in_one_table(tmp_path: Path) -> None:
     running = {"epoch": 1, "train/running_loss": 0.5}
     first = write(tmp_path / "first", running, {"epoch": 2, "train/running_loss": 0.4, "holdout/auc": 0.75})
     second = write(tmp_path / "second", {"epoch": 1, "holdout/auc": 0.5, "train/loss": 1.0})
-    gather([first, tmp_path / "not-begun", second], tmp_path / "all.parquet")
+    facts = {"dataset": "mine", "method": "sum", "d": 3, "seed": 1}
+    cells = {"first": facts | {"name": "sum-d3-s1"}, "second": facts | {"seed": 2}}
+    gather([first, tmp_path / "not-begun", second], tmp_path / "all.parquet", cells)
     rows = pyarrow.parquet.read_table(tmp_path / "all.parquet").to_pylist()
     assert rows == [
-        {"key": "first", "epoch": 2.0, "holdout/auc": 0.75, "train/loss": None},
-        {"key": "second", "epoch": 1.0, "holdout/auc": 0.5, "train/loss": 1.0},
+        {"key": "first"} | facts | {"epoch": 2.0, "holdout/auc": 0.75, "train/loss": None},
+        {"key": "second"} | facts | {"seed": 2, "epoch": 1.0, "holdout/auc": 0.5, "train/loss": 1.0},
     ]
 
 
@@ -32,5 +34,6 @@ def test_a_line_being_written_is_left_out_and_a_repeated_epoch_counts_once(tmp_p
 
 
 def test_no_history_at_all_is_an_empty_table(tmp_path: Path) -> None:
-    gather([], tmp_path / "all.parquet")
-    assert pyarrow.parquet.read_table(tmp_path / "all.parquet").column_names == ["key", "epoch"]
+    gather([], tmp_path / "all.parquet", {})
+    table = pyarrow.parquet.read_table(tmp_path / "all.parquet")
+    assert len(table) == 0 and table.column_names == ["key", "dataset", "method", "d", "seed", "epoch"]

@@ -22,8 +22,8 @@ from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import read_settings
 from permlab.platform.sweep.plan import make_plan
-from permlab.platform.sweep.ray_tasks import _execute, run_cells
-from permlab.platform.sweep.ray_tasks import cluster as join
+from permlab.platform.sweep.ray_cluster import cluster as join
+from permlab.platform.sweep.ray_tasks import Tasks, _execute, run_cells
 from tests.infra.processes import wait_for
 from tests.infra.sweeps import finished_metrics
 
@@ -150,6 +150,38 @@ def test_kills_a_lost_node_and_a_dead_driver_change_nothing(two_nodes: Cluster, 
         assert (tmp_path / "runs" / "cells" / key / "result.json").stat().st_mtime_ns == stamp
 
 
+def test_epochs_of_cells_on_nodes_that_do_not_share_the_runs_folder_are_seen_while_they_train(
+    two_nodes: Cluster, tmp_path: Path
+) -> None:
+    from permlab.datasets.cache import build
+    from permlab.platform.run.cell import run_cell
+    from permlab.platform.run.progress import Follower
+
+    words = [DATA, "train.epochs=100000", "train.eval_every=100", f"runs={tmp_path / 'runs'}", "track=false"]
+    settings = read_settings(SweepSettings, words)
+    build(settings.dataset[0])
+    (cell,) = make_plan(settings.cells())
+    follower = Follower(cell.folder / "history.jsonl")
+    seen, limit = [], time.monotonic() + 120
+    with join(two_nodes.address), Tasks(settings) as tasks:
+        (tasks.runs / tasks.sentinel).unlink()  # to the workers this folder looks like one that they do not share
+        tasks.start(cell, run_cell, cell.settings, f"cells/{cell.key}")
+        while len(seen) < 3:
+            assert time.monotonic() < limit and not list(tasks.ended())
+            follower.look()
+            seen += [follower.epoch] if follower.epoch > max(seen, default=0) else []
+        run = read_json(cell.folder / "run.json")
+        assert run and run["name"] == "sum-d10-s0" and not (cell.folder / "checkpoint.pt").exists()
+        assert "holdout/auc" in follower.measured
+        tasks.cancel()
+        while len(tasks):
+            assert time.monotonic() < limit
+            for _, outcome in tasks.ended():
+                assert outcome["status"] == "STOPPED"
+    lines = (cell.folder / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == list(range(1, len(lines) + 1))
+
+
 def test_sqlite_is_refused_on_several_nodes(two_nodes: Cluster, tmp_path: Path) -> None:
     process = start(tmp_path, "sweep", DATA, "--address", two_nodes.address)
     _, err = process.communicate(timeout=120)
@@ -171,6 +203,8 @@ def test_stopped_killed_and_started_again_on_this_machine(tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "the same command resumes" in err, err
+    assert "stopping: 2 cells are saving their state" in err
+    assert read_json(tmp_path / "runs" / "sweeps" / "alone" / "sweep.json")["status"] == "STOPPED"  # type: ignore[index]
     assert list(tmp_path.glob("runs/cells/*/checkpoint.pt"))
     assert "RUNNING" not in statuses(tmp_path)
     process = start(tmp_path, *command)

@@ -168,7 +168,7 @@ def test_sigterm_checkpoints_and_is_recorded_as_killed(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 143 and "the same command resumes from" in err, err
     cell = only_cell(tmp_path)
-    assert (cell / "checkpoint.pt").exists() and read_json(cell / "result.json")["status"] == "KILLED"
+    assert (cell / "checkpoint.pt").exists() and read_json(cell / "result.json")["status"] == "STOPPED"
     assert only_run(connect(tmp_path / "runs")).info.status == "KILLED"
 
 

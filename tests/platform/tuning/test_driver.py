@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import ProgrammingError
@@ -50,7 +51,7 @@ class Inline:
         except ValueError as error:
             self.done.append((label, {"status": "FAILED", "error": str(error)}))
         except InterruptedError:
-            self.done.append((label, {"status": "KILLED"}))
+            self.done.append((label, {"status": "STOPPED"}))
 
     def ended(self) -> Iterator[tuple[Any, dict[str, Any]]]:
         done, self.done = self.done, []
@@ -80,18 +81,20 @@ class Threads(Inline):
             yield self.under_way.pop(future), {"status": "FINISHED", "result": future.result()}
 
 
+def goodness(job: TrialJob) -> float:
+    return 1 - abs(job.settings.train.learning_rate - 0.01) - job.settings.train.batch_size / 10_000
+
+
 def objective(job: TrialJob, pause: float = 0.0, waits: bool = False) -> dict[str, Any]:
     """Best at a learning rate of 0.01; grows from epoch to epoch. `waits`: for the verdict, like a real trial."""
     folder = Path(job.runs) / job.folder
-    rate = job.settings.train.learning_rate
-    goodness = 1 - abs(rate - 0.01) - job.settings.train.batch_size / 10_000
     for epoch in range(1, EPOCHS + 1):
         time.sleep(pause)
         with (folder / HISTORY).open("a") as file:
-            file.write(json.dumps({"epoch": epoch, "objective": goodness * epoch / EPOCHS}) + "\n")
+            file.write(json.dumps({"epoch": epoch, "objective": goodness(job) * epoch / EPOCHS}) + "\n")
         if waits and await_verdict(folder, epoch - 1):
             return {"epochs": epoch, "seconds": 1.0}
-    return {"value": goodness, "epochs": EPOCHS, "seconds": 1.0}
+    return {"value": goodness(job), "epochs": EPOCHS, "seconds": 1.0}
 
 
 def slow_objective(job: TrialJob) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def drive(
     **tune: Any,
 ) -> dict[str, Any]:
     """Drive one study to its end; returns its summary and its choice."""
-    options = TuneSettings(space=SPACE, **tune)
+    options = TuneSettings(**{"space": SPACE, "seeds": 1} | tune)
     settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
     space = parse_space(SPACE)
     lease = open_lease(url)
@@ -121,13 +124,20 @@ def drive(
             lease=lease,
             space=space,
             defaults=defaults(settings, space),
+            measure="validation AUC",
             maximise=True,
             tune=options,
-            steps=EPOCHS,
+            epochs=EPOCHS,
             every=1,
-            design=design or {"seed": options.seed},
+            design={"seed": options.seed} if design is None else design,
         )
-        tuned = Tuned(study, settings, [0], "auc", {"name": "synthetic", "digest": "d", "graphs": 1, "holdout": 0.2})
+        tuned = Tuned(
+            study,
+            settings,
+            list(range(options.seeds)),
+            "auc",
+            {"name": "synthetic", "digest": "d", "graphs": 1, "holdout": 0.2},
+        )
         driver = Driver(
             [tuned], Inline() if tasks is None else tasks, runner, "cheap", runs, max_failed, options.parallel
         )
@@ -158,19 +168,20 @@ def test_a_study_is_reproducible_and_the_first_trial_is_the_default(url: str, tm
     assert trials(other)[1:] != trials(first)[1:]
 
 
-def test_tpe_learns(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sampler", "count"), [("tpe", 20), ("gp", 13)])
+def test_a_sampler_learns(url: str, tmp_path: Path, sampler: str, count: int) -> None:
     """Its later trials are better than random ones on average."""
 
     def late(sampler: str) -> float:
-        study = drive(url.replace("study", sampler), tmp_path / sampler, trials=20, pruner="none", sampler=sampler)
-        return sum(row["value"] for row in study["trials"][10:]) / 10
+        study = drive(url.replace("study", sampler), tmp_path / sampler, trials=count, pruner="none", sampler=sampler)
+        return sum(row["value"] for row in study["trials"][10:]) / (count - 10)
 
-    assert late("tpe") > late("random")
+    assert late(sampler) > late("random")
 
 
-@pytest.mark.parametrize("trial", [0, 8])
-def test_an_interrupted_study_gives_the_same_result(url: str, tmp_path: Path, trial: int) -> None:
-    whole = drive(url.replace("study", "whole"), tmp_path / "whole", trials=12)
+@pytest.mark.parametrize(("sampler", "trial"), [("tpe", 0), ("tpe", 8), ("gp", 8)])
+def test_an_interrupted_study_gives_the_same_result(url: str, tmp_path: Path, sampler: str, trial: int) -> None:
+    whole = drive(url.replace("study", "whole"), tmp_path / "whole", trials=12, sampler=sampler)
 
     class Died(BaseException):
         pass
@@ -183,8 +194,8 @@ def test_an_interrupted_study_gives_the_same_result(url: str, tmp_path: Path, tr
         return objective(job)
 
     with pytest.raises(Died):
-        drive(url, tmp_path / "runs", trials=12, runner=dies)
-    assert trials(drive(url, tmp_path / "runs", trials=12)) == trials(whole)
+        drive(url, tmp_path / "runs", trials=12, sampler=sampler, runner=dies)
+    assert trials(drive(url, tmp_path / "runs", trials=12, sampler=sampler)) == trials(whole)
 
 
 def test_a_stopped_study_resumes_with_the_same_trial(url: str, tmp_path: Path) -> None:
@@ -240,6 +251,42 @@ def test_other_pruners(url: str, tmp_path: Path, pruner: str) -> None:
     study = drive(url, tmp_path, trials=15, pruner=pruner)
     assert study["finished"] == 15 and (study["pruned"] > 0) == (pruner == "hyperband")
     assert set(study["importances"]) == set(SPACE)
+
+
+def seed_by_seed(job: TrialJob) -> dict[str, Any]:
+    """Every seed is a little luckier than the one before, in all trials alike."""
+    folder = Path(job.runs) / job.folder
+    for seed in job.seeds:
+        with (folder / HISTORY).open("a") as file:
+            file.write(json.dumps({"epoch": seed + 1, "objective": goodness(job) + seed / 100}) + "\n")
+        if seed + 1 < len(job.seeds) and await_verdict(folder, seed + 1):
+            return {"epochs": EPOCHS * (seed + 1), "seconds": 1.0}
+    return {"value": goodness(job), "epochs": EPOCHS * len(job.seeds), "seconds": 1.0}
+
+
+def test_wilcoxon_compares_trials_seed_by_seed(url: str, tmp_path: Path) -> None:
+    study = drive(url, tmp_path, trials=10, pruner="wilcoxon", seeds=6, tasks=Threads(), runner=seed_by_seed)
+    pruned = [row for row in study["trials"] if row["state"] == "PRUNED"]
+    assert pruned and all(set(row["steps"]) == {1, 2, 3, 4} and row["epochs"] == 4 * EPOCHS for row in pruned)
+    assert study["steps"] == 6 * EPOCHS
+    with pytest.raises(ValueError, match=r"wilcoxon .*tune.seeds to 5 or more"):
+        TuneSettings(pruner="wilcoxon", seeds=4)
+
+
+def test_what_optunas_dashboard_shows(url: str, tmp_path: Path) -> None:
+    drive(url, tmp_path, trials=6, pruner="none", seeds=2, design={"train.epochs": EPOCHS, "tune.space": SPACE})
+    study = optuna.load_study(study_name=NAME, storage=url)
+    assert study.metric_names == ["validation AUC"]
+    assert study.user_attrs == {"train.epochs": EPOCHS, "tune.space": SPACE}
+    assert all(set(trial.intermediate_values) == set(range(1, EPOCHS + 1)) for trial in study.get_trials())
+
+
+def test_a_study_of_the_version_before_kept_its_design_in_one_attribute(url: str, tmp_path: Path) -> None:
+    drive(url, tmp_path, trials=2, design={})
+    optuna.load_study(study_name=NAME, storage=url).set_user_attr("design", {"train.epochs": 6})
+    assert drive(url, tmp_path, trials=3, design={"train.epochs": 6})["finished"] == 3
+    with pytest.raises(ConfigError, match=r"train.epochs=6.* 7"):
+        drive(url, tmp_path, trials=4, design={"train.epochs": 7})
 
 
 def test_sqlite_takes_one_driver(url: str, tmp_path: Path) -> None:

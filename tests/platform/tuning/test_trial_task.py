@@ -1,6 +1,7 @@
 """One trial: real training, measured on validation parts, and a holdout that it must not touch."""
 
 import dataclasses
+import json
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,7 +16,7 @@ from permlab.datasets.store import GraphStore
 from permlab.platform.files.json_files import write_json
 from permlab.platform.run.histories import read_history
 from permlab.platform.settings.run import DataSettings, RunSettings
-from permlab.platform.tuning.trial_task import VERDICT, TrialJob, run_trial
+from permlab.platform.tuning.trial_task import PROGRESS, VERDICT, TrialJob, run_trial
 
 DATA = "synthetic,graphs=300,max_nodes=12,task=classification"
 SEEDS = [5, 6]
@@ -43,12 +44,34 @@ def test_a_trial_is_the_mean_of_its_seeds_last_evaluations(tmp_path: Path) -> No
     result = run_trial(trial)
     assert result["value"] == mean(finals) and result["epochs"] == 8
     history = read_history(tmp_path / trial.folder)
-    assert [entry["epoch"] for entry in history] == [2, 4, 6, 8]
-    assert [history[1]["objective"], history[3]["objective"]] == [finals[0], mean(finals)]
-    assert history[2]["objective"] == mean([finals[0], history[2]["validation/auc"]])
+    assert [entry["epoch"] for entry in history] == [2, 4]  # on the scale of epochs: those of the first seed
+    assert history[1]["objective"] == finals[0]
+    shown = [json.loads(line) for line in (tmp_path / trial.folder / PROGRESS).read_text().splitlines()]
+    assert [entry["epoch"] for entry in shown] == [2, 4, 6, 8] and shown[-1]["validation/auc"] == mean(finals)
     assert not list(tmp_path.glob("tunings/t/cells/*/weights.pt"))
     assert run_trial(trial)["value"] == result["value"]  # from the stored files
     assert read_history(tmp_path / trial.folder) == history
+
+
+def test_seed_by_seed_a_step_is_a_seed(tmp_path: Path) -> None:
+    build(DATA)
+    trial = job(tmp_path).model_copy(update={"by_seed": True})
+    result = run_trial(trial)
+    history = read_history(tmp_path / trial.folder)
+    assert [entry["epoch"] for entry in history] == [1, 2] and result["epochs"] == 8
+    assert mean(entry["objective"] for entry in history) == result["value"]
+
+
+def test_a_trial_pruned_after_its_first_seed_does_not_begin_the_second(tmp_path: Path) -> None:
+    build(DATA)
+    trial = job(tmp_path, eval_every=4)
+    folder = tmp_path / trial.folder
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", {})
+    write_json(folder / VERDICT, {"step": 4, "stop": True})  # its only step
+    result = run_trial(trial)
+    assert "value" not in result and result["epochs"] == 4
+    assert len(list(tmp_path.glob("tunings/t/cells/*"))) == 1
 
 
 def test_a_pruned_trial_ends_at_the_next_evaluation(tmp_path: Path) -> None:
