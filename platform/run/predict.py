@@ -17,8 +17,8 @@ from permlab.platform.plugins.code import LOADED
 from permlab.platform.run.engine_choice import register_kernels
 from permlab.platform.run.model import DataFacts, build_model, build_objective
 from permlab.platform.run.process_settings import process_for_runs
-from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
 from permlab.platform.run.split import split_of
+from permlab.platform.run.stored_result import WEIGHTS, check_files, read_finished
 from permlab.platform.run.training import make_trainer
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.yaml_text import load_yaml

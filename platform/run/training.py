@@ -10,7 +10,6 @@ import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
-from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
