@@ -120,8 +120,8 @@ def decide_generic(
 
     The ranks of the key with unknowns as entries are those for almost every key; a random key modulo P has other ones
     only if a minor, a polynomial of degree ≤ (n−1)d that is not 0, vanishes there: with probability (n−1)d/P (Schwartz
-    and Zippel). With fewer than n²·`visited` questions the verdict is wrong with probability n²·visited·(n−1)d / 2⁶¹ at
-    most.
+    and Zippel). Each subspace asks fewer than
+    n²(d+2) questions, so the verdict is wrong with a probability of at most n²(d+2)·visited·(n−1)d / 2⁶¹.
     """
     rng = np.random.default_rng([seed, n, d])
     columns = [rng.integers(0, P, d) for _ in range(D - d)]

@@ -131,8 +131,10 @@ def test_bounds_are_the_theorems() -> None:
     assert theorem_bounds(build("sort", 2, 4), 4) == (None, None)
 
 
-def test_beyond_six_rows_universality_is_left_open_unless_columns_are_many() -> None:
-    assert certificate("ordering", n=7).universality is None
+def test_beyond_six_rows_only_small_integers_and_many_columns_are_decided() -> None:
+    assert certificate("ordering", n=7, key=full_spark(2, 7)).universality is None
+    assert certificate("ordering", n=7).universality.universal is False  # [I | 1]: seven rows, exactly
+    assert certificate("ordering", n=8).universality is None
     assert certificate("ordering", n=7, key=full_spark(2, 8)).universality.universal is True
 
 
