@@ -153,7 +153,8 @@ def _execute(settings: SweepSettings, plan: list[Cell], runner: Any, folder: Pat
             progress = run_cells(settings, todo, runner, show, stop_signal)
             stopped = stop_signal()
         # Before Ray shuts down, so that the courier delivers the end meanwhile
-        _close(folder, "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED", plan)
+        status = "KILLED" if stopped else "FAILED" if progress.failed else "FINISHED"
+        _close(folder, status, _in_grid_order(settings, plan))
     courier.wait(seconds=600)
     if stopped:
         return Ended(128 + stopped, "stopped; the same command resumes from the checkpoints")

@@ -14,7 +14,7 @@ from permlab.platform.tracking.delivery import RUNNING, Delivery
 from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
 
 HISTORIES = "histories.parquet"
-SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "tuned.yaml", "studies.json")
+SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "cells.csv", "tuned.yaml", "studies.json")
 
 
 class SweepDelivery(Delivery):
