@@ -26,6 +26,8 @@ SPECIAL = {
     "✗": r"$\circ$",
 }
 USE = r"\usepackage{booktabs} and \input this file; a table is \ref{tab:DATASET-METRIC-dWIDTH}."
+TOGETHER = 10  # tables without a page break: LaTeX gives up when it holds back many
+WIDE = 6  # columns
 CAPITAL = ("GAMMA", "DELTA", "THETA", "LAMBDA", "XI", "PI", "SIGMA", "UPSILON", "PHI", "PSI", "OMEGA")
 SMALL = (*CAPITAL, "ALPHA", "BETA", "EPSILON", "ZETA", "ETA", "IOTA", "KAPPA", "MU", "NU", "RHO", "TAU", "CHI")
 GREEK = {"GREEK CAPITAL": CAPITAL, "GREEK SMALL": SMALL}
@@ -41,14 +43,18 @@ def to_latex(sections: list[Section]) -> str:
     said += [f"{items.title}: {'; '.join(items.lines)}." for items in lists]
     tables = [table for section in own for table in section.tables if table.label]
     comments = [f"% {' '.join(text.split())}" for text in [USE, *said, LEGEND]]
-    return "\n\n".join(["\n".join(comments), *(_table(table) for table in tables)]) + "\n"
+    parts = ["\n".join(comments)]
+    for i, table in enumerate(tables):
+        parts += [r"\clearpage"] * (i > 0 and i % TOGETHER == 0) + [_table(table)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(table: Table) -> str:
-    """It may stand here, at the top, at the bottom or on a page of floats: LaTeX refuses to hold back many."""
+    """It may stand here, at the top, at the bottom or on a page of floats; seven methods need small print."""
+    size = r"\footnotesize" if len(table.header) <= WIDE else r"\scriptsize"
     lines = [
         r"\begin{table}[htbp]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\centering{size}\setlength{{\tabcolsep}}{{2pt}}",
         rf"\caption{{{escape(table.title)}}}",
         rf"\label{{tab:{table.label}}}",
     ]
