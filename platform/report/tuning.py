@@ -134,13 +134,15 @@ def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str) -> list[Gain]
             seeds = sorted(set(ours) & set(theirs))
             if seeds:
                 pairs.append((d, method, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
-    tests = [None if ours == theirs else paired_test(ours, theirs, 0.0) for _, _, ours, theirs in pairs]
+    chosen = tuned.tuning.chosen if tuned.tuning else []
+    kept = {(choice["method"], choice["d"]) for choice in chosen if choice["dataset"] == dataset and choice["trial"] == 0}
+    tests = [None if (name, d) in kept else paired_test(ours, theirs, 0.0) for d, name, ours, theirs in pairs]
     corrected = iter(holm([test.p for test in tests if test]))
     gains = []
     for (d, method, ours, theirs), test in zip(pairs, tests, strict=True):
         verdict = _verdict(test, next(corrected), metric) if test else f"fewer than {LEAST_SEEDS} seeds"
-        if ours == theirs:
-            verdict = "the default settings were the best"
+        if (method, d) in kept:
+            verdict = "the default settings were chosen"
         difference = Estimate.of([a - b for a, b in zip(ours, theirs, strict=True)])
         estimates = (Estimate.of(theirs), Estimate.of(ours), difference)
         gains.append(Gain(dataset, d, method, split, metric, *estimates, verdict))

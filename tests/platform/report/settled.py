@@ -44,6 +44,7 @@ def settle(
     folder = runs / "sweeps" / settings.name
     if chosen:
         write_choices(chosen.values(), folder)
+        (runs / "tunings" / "first").mkdir(parents=True, exist_ok=True)
         write_json(runs / "tunings" / "first" / "studies.json", {"studies": [_study(choice) for choice in choices]})
     if default:
         data = settings.data.model_copy(update={"split_seed": 0})
