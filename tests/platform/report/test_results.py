@@ -49,8 +49,8 @@ def test_every_cell_has_a_row_with_its_metrics(tmp_path: Path) -> None:
 def test_a_permuted_column_that_repeats_the_holdout_is_one_sentence(tmp_path: Path) -> None:
     write_results(cells(), tmp_path)
     folded = (tmp_path / "results.md").read_text()
-    assert "holdout_perm AUC" not in folded and "With permuted nodes (holdout_perm) every AUC is the same" in folded
+    assert "perm AUC" not in folded and "With permuted nodes (holdout_perm) every AUC is the same" in folded
     assert len(results_table(cells()).columns) == 6
     write_results(cells(lost=0.1), tmp_path)
     shown = (tmp_path / "results.md").read_text()
-    assert "holdout_perm AUC" in shown and "is the same" not in shown
+    assert "perm AUC" in shown and "is the same" not in shown
