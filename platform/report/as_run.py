@@ -113,7 +113,9 @@ def _stopped_early(sweep: StoredSweep, cells: pd.DataFrame) -> str:
     ended = sweep.histories[sweep.histories["key"].isin(cells["key"])].groupby("key")["epoch"].max()
     if "params" not in cells or ended.empty:
         return ""
-    planned = {key: int(params.get("train.epochs", 0)) for key, params in zip(cells["key"], cells["params"], strict=True)}
+    planned = {
+        key: int(params.get("train.epochs", 0)) for key, params in zip(cells["key"], cells["params"], strict=True)
+    }
     early = [int(epoch) for key, epoch in ended.items() if epoch < planned[key]]
     if not early:
         return ""

@@ -40,7 +40,7 @@ def draw(figure: dict[str, Any]) -> Any:
     return canvas
 
 
-# Ranges: (low, high, zero) of an axis; zero is where 0 is drawn on a logarithmic axis, None if it is not among the points
+# Ranges: (low, high, zero) of an axis; zero is where 0 is drawn on a logarithmic axis, None if it is not among them
 
 
 def ranges(panels: list[dict[str, Any]]) -> list[tuple[Any, Any]]:

@@ -54,9 +54,7 @@ def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame)
                 title = f"d = {d}, {SPLITS[split]}"
                 epochs = sorted({epoch for line in series for epoch in line.x})
                 ticks = epochs if len(epochs) <= FEW else []
-                panels.append(
-                    Panel(title, "epoch", label, series, y_log=metric == "loss", share=split, x_ticks=ticks)
-                )
+                panels.append(Panel(title, "epoch", label, series, y_log=metric == "loss", share=split, x_ticks=ticks))
                 spoken.append(f"{title}: " + ", ".join(f"{line.method} {line.y[-1]:.3f}" for line in series))
     if not panels:
         return None

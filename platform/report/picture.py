@@ -84,4 +84,3 @@ def _short(value: Any) -> Any:
         rounded = float(f"{value:.6g}")
         return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
     return value
-

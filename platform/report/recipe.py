@@ -24,13 +24,17 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
     if not ours:
         return ["the settings of these runs are not stored"]
     phrases = other_settings(ours, dataset)
-    phrases.append(", ".join(f"{name}={told(ours[name])}" for name in OPEN if name in ours) + " (the paper names neither)")
+    phrases.append(
+        ", ".join(f"{name}={told(ours[name])}" for name in OPEN if name in ours) + " (the paper names neither)"
+    )
     held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
         phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
     seeds = ours.get("data.split_seed", {"None": set()})
-    ways = "a random split per seed" if set(seeds) == {"None"} else f"one split for all seeds (split_seed={told(seeds)})"
+    ways = (
+        "a random split per seed" if set(seeds) == {"None"} else f"one split for all seeds (split_seed={told(seeds)})"
+    )
     phrases.append(f"{ways} (the paper: one, unknown to us)")
     phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:

@@ -16,7 +16,9 @@ PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
 
 def tables_section(findings: Findings) -> Section:
     several = any(number.estimate.half_width is not None for number in findings.numbers.values())
-    means = "Mean ± 95 % interval over seeds (Student's t)." if several else "Values of one seed each, without intervals."
+    means = (
+        "Mean ± 95 % interval over seeds (Student's t)." if several else "Values of one seed each, without intervals."
+    )
     blocks: list[Block] = [f"{means} {_bold(findings)}"]
     if any(number.paper is not None for number in findings.numbers.values()):
         blocks.append(

@@ -116,8 +116,7 @@ def _no_default(tuned: StoredSweep) -> str:
 
 
 def gains_on_holdout(tuned: StoredSweep) -> list[Gain]:
-    """By the headline metric. Empty if the sweep was not tuned, or the default settings were not measured on the same split.
-    """
+    """By the headline metric. Empty if the sweep was not tuned, or the defaults were not measured on the same split."""
     default = tuned.tuning.default if tuned.tuning else None
     return [gain for dataset in tuned.datasets for gain in _gains(tuned, default, dataset)] if default else []
 
@@ -135,7 +134,9 @@ def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str) -> list[Gain]
             if seeds:
                 pairs.append((d, method, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
     chosen = tuned.tuning.chosen if tuned.tuning else []
-    kept = {(choice["method"], choice["d"]) for choice in chosen if choice["dataset"] == dataset and choice["trial"] == 0}
+    kept = {
+        (choice["method"], choice["d"]) for choice in chosen if choice["dataset"] == dataset and choice["trial"] == 0
+    }
     tests = [None if (name, d) in kept else paired_test(ours, theirs, 0.0) for d, name, ours, theirs in pairs]
     corrected = iter(holm([test.p for test in tests if test]))
     gains = []

@@ -16,7 +16,7 @@ from permlab.platform.report.tables import numbers_frame, tests_frame
 
 
 def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int | None], None]) -> None:
-    """report.html, report.md, tables.tex, tables.csv, tables.parquet, tests.csv, and figures/: pictures, data, scripts."""
+    """report.html, report.md, tables.tex, tables.csv, tables.parquet, tests.csv; figures/: pictures, data, scripts."""
     findings = Findings(sweep)
     sections = [section for make in SECTIONS if (section := make(findings))]
     title = f"PermLab report: {sweep.name}"

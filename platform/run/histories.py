@@ -51,10 +51,14 @@ def gather(folders: Iterable[Path], path: Path) -> None:
     A cell whose history is damaged is left out: it must be run again.
     """
     rows = [
-        {"key": folder.name} | _facts(folder) | entry for folder in folders for entry in evaluated(whole_history(folder))
+        {"key": folder.name} | _facts(folder) | entry
+        for folder in folders
+        for entry in evaluated(whole_history(folder))
     ]
     names = sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss", *FACTS})
-    texts = {name: pa.array([row[name] for row in rows], pa.string()).dictionary_encode() for name in ("key", *FACTS[:2])}
+    texts = {
+        name: pa.array([row[name] for row in rows], pa.string()).dictionary_encode() for name in ("key", *FACTS[:2])
+    }
     numbers = {name: pa.array([row[name] for row in rows], pa.int64()) for name in (*FACTS[2:], "epoch")}
     metrics = {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
     pa.parquet.write_table(pa.table(texts | numbers | metrics), path)

@@ -71,7 +71,9 @@ def write_cell(
     params: dict[str, str] | None = None,
 ) -> None:
     folder.mkdir(parents=True)
-    tags = {"permlab.key": folder.name, "git.commit": COMMIT, "versions": json.dumps(VERSIONS)} | {key: str(value) for key, value in facts.items()}
+    tags = {"permlab.key": folder.name, "git.commit": COMMIT, "versions": json.dumps(VERSIONS)} | {
+        key: str(value) for key, value in facts.items()
+    }
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
     run = {"name": name, "experiment": "x", "tags": tags, "params": params or SETTINGS, "dataset": data, "started": 1e9}
     write_json(folder / "run.json", run)

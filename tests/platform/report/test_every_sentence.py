@@ -6,7 +6,6 @@ A sentence that no rule knows fails: nothing may be said on the page that this t
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from statistics import mean
 
 import pytest
@@ -179,19 +178,34 @@ ALWAYS = lambda sweep, text: True  # noqa: E731  (it defines a term, or names a 
 RULES: list[Rule] = [
     # headings, definitions
     (rf"{D}(: what differs from the paper's recipe|: holdout AUC|: cost and quality|: trained readouts)?", ALWAYS),
-    (rf"{D}: (accuracy|AUC|AP|loss) over epochs|Where it was run|By method|All 336 numbers|Extremes over seeds\.", ALWAYS),
+    (
+        rf"{D}: (accuracy|AUC|AP|loss) over epochs|Where it was run|By method|All 336 numbers|Extremes over seeds\.",
+        ALWAYS,
+    ),
     (r"Effect size: Hedges' g of the paired differences\.|Training rows are not tested( and have no bold)?\.", ALWAYS),
     (r"raw node attributes as features \(the paper does not say\)|Each of its numbers is a single run\.", ALWAYS),
-    (r"Small print: the paper's number, a single run; .*|Hollow: the paper's number, a single run by another .*", ALWAYS),
+    (
+        r"Small print: the paper's number, a single run; .*|Hollow: the paper's number, a single run by another .*",
+        ALWAYS,
+    ),
     (r"The paper: R\. Balan, .* 16 tables\.|“Inside”: .*|Even in a perfect .*|One of those in the paper, .*", ALWAYS),
     (r"Permuted nodes do not change an invariant method, so .*|A description, not a test\.", ALWAYS),
-    (r"Measured at the end of every run .*|Invariance error: .*|Lipschitz ratios: .*|Ratios of readouts .*|Batch error: .*", ALWAYS),
-    (r"They are measured on real graphs and do not prove a bound\.|All that follows is about the finished ones\.", ALWAYS),
+    (
+        r"Measured at the end of every run .*|Invariance error: .*|Lipschitz ratios: .*|Ratios of readouts .*|Batch error: .*",
+        ALWAYS,
+    ),
+    (
+        r"They are measured on real graphs and do not prove a bound\.|All that follows is about the finished ones\.",
+        ALWAYS,
+    ),
     (r"Means over fewer seeds have wider intervals; .*|Holdout against the same holdout with every graph's .*", ALWAYS),
     (rf"{D}, (accuracy|AUC|AP), d = (?P<d>\d+) \(higher is better\)", lambda s, m: int(m["d"]) in widths(s)),
     (rf"{D}: AUC against d", lambda s, m: len(widths(s)) > 1),
     (rf"{D}: what permuted nodes cost", lambda s, m: bool(changed(s))),
-    (r"What differs from the paper's recipe is listed at the top\.|The paper's numbers come from another recipe; .*", ALWAYS),
+    (
+        r"What differs from the paper's recipe is listed at the top\.|The paper's numbers come from another recipe; .*",
+        ALWAYS,
+    ),
     # the paper's recipe
     (r"model\.last_activation=none \(.*", lambda s, m: {c.model.last_activation for c in s.finished} == {"none"}),
     (r"model\.dropout=(.*) \(the paper: 0\.0\)", lambda s, m: told(m[1], lambda c: str(c.model.dropout), s)),
@@ -200,10 +214,19 @@ RULES: list[Rule] = [
     (r"a random split per seed \(the paper: one.*", lambda s, m: own_splits(s)),
     (r"one split for all seeds \(split_seed=(\d+)\).*", lambda s, m: split_seeds(s) == {int(m[1])}),
     # answers
-    (rf"Best: (?P<method>\w+) at d = (?P<d>\d+), holdout AUC (?P<value>[\d.]+)( ± [\d.]+)? over (?P<seeds>\d) seeds?\.", best),
+    (
+        r"Best: (?P<method>\w+) at d = (?P<d>\d+), holdout AUC (?P<value>[\d.]+)( ± [\d.]+)? over (?P<seeds>\d) seeds?\.",
+        best,
+    ),
     (r"By (?P<by>[\d.]+) over (?P<rival>\w+), the next at d = (?P<d>\d+)[:;] .*", margin),
-    (r"Left out, with fewer than 3 seeds: sum at d = 1, sum at d = 10\.", lambda s, m: 0 < len(seeds_of(s, "sum", 1)) < 3),
-    (r"Between \w+ and \w+ these seeds could detect a difference of [\d.]+ \(found in 80% .*", lambda s, m: can_test(s)),
+    (
+        r"Left out, with fewer than 3 seeds: sum at d = 1, sum at d = 10\.",
+        lambda s, m: 0 < len(seeds_of(s, "sum", 1)) < 3,
+    ),
+    (
+        r"Between \w+ and \w+ these seeds could detect a difference of [\d.]+ \(found in 80% .*",
+        lambda s, m: can_test(s),
+    ),
     (r"Permuted nodes: .*", losses),
     (r"Invariance, by the certificates: all methods are invariant\.", lambda s, m: not changed(s)),
     (r"Invariance, by the certificates: all but identity \(error 0\.5\)\.", lambda s, m: changed(s) == {"identity"}),
@@ -211,19 +234,28 @@ RULES: list[Rule] = [
     (r"The paper: (?P<count>\d+) of its numbers are measured here; .*", counted),
     (r"Of its 336 numbers 256 count, and (?P<count>\d+) of these are measured here; .*", counted),
     # what was run
-    (r"Nothing is missing: all (\d+) cells are finished\.", lambda s, m: int(m[1]) == len(s.finished) == len(s.settings.cells())),
+    (
+        r"Nothing is missing: all (\d+) cells are finished\.",
+        lambda s, m: int(m[1]) == len(s.finished) == len(s.settings.cells()),
+    ),
     (r"This report is not complete: .*", missing),
     (r"Missing: (\d+) cells", lambda s, m: int(m[1]) == len(s.settings.cells()) - len(s.finished)),
     (r"graphs: 913 for training, 200 in the holdout", ALWAYS),  # as the cells stored them
     (r"splits: every seed has a random one of its own", lambda s, m: own_splits(s)),
-    (r"splits: all seeds hold out the same graphs \(data\.split_seed=(\d)\)", lambda s, m: split_seeds(s) == {int(m[1])}),
+    (
+        r"splits: all seeds hold out the same graphs \(data\.split_seed=(\d)\)",
+        lambda s, m: split_seeds(s) == {int(m[1])},
+    ),
     (r"methods: (.*)", lambda s, m: m[1].split(", ") == methods(s)),
     (r"d: (.*)", lambda s, m: [int(d) for d in m[1].split(", ")] == widths(s)),
     (r"seeds: (.*)", seeds_told),
     (
         r"training: epochs (\d+); batch size (\d+); optimiser (\w+); rate (.*); bits 32",
-        lambda s, m: told(m[4], rate, s)
-        and {(c.train.epochs, c.train.batch_size, c.train.optimizer) for c in s.finished} == {(int(m[1]), int(m[2]), m[3])},
+        lambda s, m: (
+            told(m[4], rate, s)
+            and {(c.train.epochs, c.train.batch_size, c.train.optimizer) for c in s.finished}
+            == {(int(m[1]), int(m[2]), m[3])}
+        ),
     ),
     (
         r"model: Γ gcn; layers 3; units 50; layers of the head 3; units of the head 150; dropout (.*); .* parameters",
@@ -233,9 +265,15 @@ RULES: list[Rule] = [
     (r"What tuning gained on the holdout is not known: .*", lambda s, m: not s.default),
     (r"This runs them; then write the report again: permlab sweep (?P<words>.*)", default_command),
     (r"commit: (.*)", lambda s, m: m[1] == COMMIT),
-    (r"versions: permlab 0\.1\.0, Python 3\.11\.7|hardware: threads per cell 1|numerics: engine fast", ALWAYS),  # as stored
+    (
+        r"versions: permlab 0\.1\.0, Python 3\.11\.7|hardware: threads per cell 1|numerics: engine fast",
+        ALWAYS,
+    ),  # as stored
     # tables, tests
-    (r"Mean ± 95 % interval over seeds \(Student's t\)\.|Means and 95 % intervals over seeds\.", lambda s, m: several(s)),
+    (
+        r"Mean ± 95 % interval over seeds \(Student's t\)\.|Means and 95 % intervals over seeds\.",
+        lambda s, m: several(s),
+    ),
     (r"Bars are 95 % intervals over seeds\.|Lines are means over seeds, bands .*", lambda s, m: several(s)),
     (r"Values of one seed each, without intervals\.|One seed each, so there are no .*", lambda s, m: not several(s)),
     (r"Lines are of one seed each\.", lambda s, m: not several(s)),
@@ -243,22 +281,42 @@ RULES: list[Rule] = [
     (r"Nothing is bold: No test is possible: .*|A difference may well be luck\.", lambda s, m: not can_test(s)),
     (r"No test is possible: no two methods have 3 or more finished seeds in common\.", lambda s, m: not can_test(s)),
     (rf"{D}: with permuted nodes every metric of every method is .*", lambda s, m: not changed(s)),
-    (r"With permuted nodes (.*) (is|are) as on the holdout\.", lambda s, m: set(m[1].split(", ")) == set(methods(s)) - changed(s)),
-    (r"Not drawn, because it changes nothing for them: (.*)\.", lambda s, m: set(m[1].split(", ")) == set(methods(s)) - changed(s)),
-    (r"Every seed has a random split of its own, .*|The splits of two seeds overlap.*", lambda s, m: own_splits(s) and can_test(s)),
+    (
+        r"With permuted nodes (.*) (is|are) as on the holdout\.",
+        lambda s, m: set(m[1].split(", ")) == set(methods(s)) - changed(s),
+    ),
+    (
+        r"Not drawn, because it changes nothing for them: (.*)\.",
+        lambda s, m: set(m[1].split(", ")) == set(methods(s)) - changed(s),
+    ),
+    (
+        r"Every seed has a random split of its own, .*|The splits of two seeds overlap.*",
+        lambda s, m: own_splits(s) and can_test(s),
+    ),
     (r"The intervals of the tables are not corrected: .*", lambda s, m: own_splits(s)),
-    (r"All seeds hold out the same graphs \(data\.split_seed\), .*|Tests and intervals .*", lambda s, m: not own_splits(s)),
+    (
+        r"All seeds hold out the same graphs \(data\.split_seed\), .*|Tests and intervals .*",
+        lambda s, m: not own_splits(s),
+    ),
     (r"On another split the methods .*|Runs on one split are independent, .*", lambda s, m: not own_splits(s)),
     (r"Holm's correction covers everything .*|A difference that is not significant .*", lambda s, m: can_test(s)),
-    (rf"{D}, AUC, holdout(, permuted)?: (\d+) of (\d+) pairs of methods differ significantly( on this split)? \(.*",
-     lambda s, m: bool(m[4]) != own_splits(s) and can_test(s) and (not m[1] or bool(changed(s)))),
+    (
+        rf"{D}, AUC, holdout(, permuted)?: (\d+) of (\d+) pairs of methods differ significantly( on this split)? \(.*",
+        lambda s, m: bool(m[4]) != own_splits(s) and can_test(s) and (not m[1] or bool(changed(s))),
+    ),
     (r"What difference between two methods these seeds could detect: .*", lambda s, m: can_test(s)),
     (r"Mean ranks over d and seeds, by the headline metric: .*|A test of ranks needs .* here there is one\.", ALWAYS),
     (r"Mean rank, holdout(, permuted)?", lambda s, m: not m[1] or bool(changed(s))),
     (r"One point per method and d(, joined by d)?\.", lambda s, m: bool(m[1]) == (len(widths(s)) > 1)),
     # tuning
-    (r"Each \(data set, method, d\) was tuned separately .*|Trial 0 is the default settings\.", lambda s, m: bool(s.choices)),
-    (r"A trial's value is .*|The best of many noisy trials .*|Best against default, validation", lambda s, m: bool(s.choices)),
+    (
+        r"Each \(data set, method, d\) was tuned separately .*|Trial 0 is the default settings\.",
+        lambda s, m: bool(s.choices),
+    ),
+    (
+        r"A trial's value is .*|The best of many noisy trials .*|Best against default, validation",
+        lambda s, m: bool(s.choices),
+    ),
     (r"All seeds of the sweep hold out the same graphs, .*", lambda s, m: bool(s.choices) and not own_splits(s)),
     (r"Tuned against default \(mean .*", lambda s, m: s.default),
     (r"Chosen settings|History of the studies|What mattered: .*|Parallel coordinates", lambda s, m: bool(s.choices)),
@@ -286,7 +344,9 @@ def test_every_sentence_is_true(sweeps: dict[str, Settled], name: str) -> None:
     sweep = sweeps[name]
     findings = Findings(sweep.stored)
     sections = [section for make in SECTIONS if (section := make(findings))]
-    spoken = dict.fromkeys(text for section in sections for block in section.blocks for text in sentences(block) if text)
+    spoken = dict.fromkeys(
+        text for section in sections for block in section.blocks for text in sentences(block) if text
+    )
     unknown, wrong = [], []
     for text in spoken:
         known = [(check, match) for rule, check in RULES if (match := re.fullmatch(rule, text))]
@@ -301,7 +361,9 @@ def test_what_must_be_said_is_said(sweeps: dict[str, Settled]) -> None:
     for name in sweeps:
         first = sections[name][0].blocks[0]
         assert isinstance(first, Items) and "what differs from the paper's recipe" in first.title
-    page = {name: " ".join(t for s in parts for b in s.blocks for t in sentences(b)) for name, parts in sections.items()}
+    page = {
+        name: " ".join(t for s in parts for b in s.blocks for t in sentences(b)) for name, parts in sections.items()
+    }
     assert "rate 0.001 (sum), 0.00644 (ordering), 0.02 (identity)" in page["tuned"]
     assert "split of its own" not in page["tuned"] and "split of its own" in page["thirty"]
     assert "epochs 30;" in page["thirty"] and "could detect" in page["thirty"]

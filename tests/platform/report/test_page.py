@@ -97,7 +97,9 @@ LOOK = r"""
   const away = (node) => Math.hypot(middle(node)[0] - px, middle(node)[1] - py);
   const marks = [...panel.querySelectorAll("[data-method] path")].sort((a, b) => away(a) - away(b));
   const ring = middle(panel.querySelector(".ring"));
-  facts.snapped = {method: marks[0].parentNode.dataset.method, off: Math.hypot(ring[0] - middle(marks[0])[0], ring[1] - middle(marks[0])[1])};
+  const nearest = middle(marks[0]);
+  const off = Math.hypot(ring[0] - nearest[0], ring[1] - nearest[1]);
+  facts.snapped = {method: marks[0].parentNode.dataset.method, off};
   const tip = document.getElementById("tip");
   const box = tip.getBoundingClientRect();
   const inside = box.left >= 0 && box.right <= innerWidth && box.top >= 0;
@@ -276,7 +278,9 @@ def test_every_figure_gives_its_data_and_its_script(looked, page: Path, sweep, t
     assert set(facts["files"]) == {f"{figure.name}.{ending}" for figure in figures for ending in ("csv", "py")}
     for figure in figures:
         content = document(figure, styles_of(sweep.methods))
-        ours, theirs = (pd.read_csv(io.StringIO(text)) for text in (to_csv(content), facts["files"][f"{figure.name}.csv"]))
+        ours, theirs = (
+            pd.read_csv(io.StringIO(text)) for text in (to_csv(content), facts["files"][f"{figure.name}.csv"])
+        )
         pd.testing.assert_frame_equal(ours, theirs)
         ours, theirs = (script.split(QUOTES) for script in (to_script(content), facts["files"][f"{figure.name}.py"]))
         assert (ours[0], ours[2]) == (theirs[0], theirs[2]) and json.loads(theirs[1]) == json.loads(ours[1]) == content

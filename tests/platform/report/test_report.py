@@ -17,7 +17,6 @@ from permlab.platform.tracking.read import read_sweep
 from permlab.platform.tracking.store import connect
 from tests.platform.report.making import make_sweep, write_cell
 
-
 ENDINGS = (".png", ".svg", ".csv", ".py")
 
 

@@ -20,7 +20,9 @@ def result(seed: int, lost: float) -> dict[str, Any]:
 
 def cells(lost: float = 0.0) -> list[Cell]:
     """In the order of the grid; the last one has not finished."""
-    made = [Cell(run, run.name, 1.0, result(run.seed, lost if run.method == "identity" else 0.0)) for run in GRID.cells()]
+    made = [
+        Cell(run, run.name, 1.0, result(run.seed, lost if run.method == "identity" else 0.0)) for run in GRID.cells()
+    ]
     made[-1].result = None
     return made
 
@@ -43,7 +45,10 @@ def test_every_cell_has_a_row_with_its_metrics(tmp_path: Path) -> None:
     assert (first["key"], first["seed"], first["seconds"], first["holdout/auc"]) == ("sum-d10-s1", 1, 2.0, 0.81)
     assert pd.isna(last["holdout/auc"]) and not last["finished"]
     means = pd.read_csv(tmp_path / "results.csv").set_index(["method", "d", "split", "metric"])["mean"]
-    assert means["sum", 10, "holdout", "auc"] == table[(table["method"] == "sum") & (table["d"] == 10)]["holdout/auc"].mean()
+    assert (
+        means["sum", 10, "holdout", "auc"]
+        == table[(table["method"] == "sum") & (table["d"] == 10)]["holdout/auc"].mean()
+    )
 
 
 def test_a_permuted_column_that_repeats_the_holdout_is_one_sentence(tmp_path: Path) -> None:

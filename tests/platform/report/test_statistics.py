@@ -75,7 +75,7 @@ def test_what_can_be_detected_is_rs_power_t_test(n: int, delta: float) -> None:
 
 
 def test_a_detectable_difference_is_found_four_times_in_five() -> None:
-    """By the corrected test itself, on differences whose splits overlap as it assumes: correlation ρ = share/(1+share)."""
+    """By the corrected test itself, on differences that are correlated as it assumes: ρ = share / (1 + share)."""
     n, share, rng = 5, 0.25, np.random.default_rng(0)
     rho = share / (1 + share)
     shared, own = rng.standard_normal((4000, 1)), rng.standard_normal((4000, n))

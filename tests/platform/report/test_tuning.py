@@ -40,7 +40,13 @@ CHOICE = {"study": STUDY["study"], "trial": 2, "dataset": "proteins_full", "meth
 
 
 def sweep(aucs: list[float], tuning: StoredTuning | None = None) -> StoredSweep:
-    facts = {"dataset": "proteins_full", "method": "sum", "d": 10, "status": "FINISHED", "params": {"data.split_seed": "0"}}
+    facts = {
+        "dataset": "proteins_full",
+        "method": "sum",
+        "d": 10,
+        "status": "FINISHED",
+        "params": {"data.split_seed": "0"},
+    }
     cells = pd.DataFrame([facts | {"seed": seed, "holdout/auc": auc} for seed, auc in enumerate(aucs)])
     return StoredSweep("t", "FINISHED", "sqlite", "", cells, pd.DataFrame(), tuning=tuning)
 

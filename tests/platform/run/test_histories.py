@@ -18,7 +18,10 @@ def write(folder: Path, *entries: dict[str, float], tail: str = "", **params: st
 
 def test_evaluated_epochs_of_all_cells_in_one_table(tmp_path: Path) -> None:
     running = {"epoch": 1, "train/running_loss": 0.5}
-    cell, trial = {"dataset": "qm9", "method": "sum", "d": "10", "seed": "3"}, {"method": "sort", "d": "1", "seed": "0, 1"}
+    cell, trial = (
+        {"dataset": "qm9", "method": "sum", "d": "10", "seed": "3"},
+        {"method": "sort", "d": "1", "seed": "0, 1"},
+    )
     first = write(tmp_path / "first", running, {"epoch": 2, "train/running_loss": 0.4, "holdout/auc": 0.75}, **cell)
     second = write(tmp_path / "second", {"epoch": 1, "holdout/auc": 0.5, "train/loss": 1.0}, **trial)
     gather([first, tmp_path / "not-begun", second], tmp_path / "all.parquet")
