@@ -45,13 +45,13 @@ def draw(figure: dict[str, Any]) -> Any:
 
 def ranges(panels: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
     """x and y of every panel; panels that share have the same range along the axis that has the bars."""
-    spans = []
+    spans: list[tuple[Any, Any]] = []
     for panel in panels:
         share = [other for other in panels if panel["share"] and other["share"] == panel["share"]] or [panel]
         if panel["kind"] == "rows":
             spans.append((span([points for other in share for points in along(other, "x")], panel, "x_log"), None))
         else:
-            across = [([value for series in panel["series"] for value in series["x"]], [])]
+            across: list[Any] = [([value for series in panel["series"] for value in series["x"]], [])]
             up = [points for other in share for points in along(other, "y")]
             spans.append((span(across, panel, "x_log"), span(up, panel, "y_log")))
     return spans
@@ -59,7 +59,7 @@ def ranges(panels: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
 
 def along(panel: dict[str, Any], name: str) -> list[Any]:
     """Points, and ends of bars, along the axis that has the bars."""
-    zero = [([0.0], [])] if panel["zero_line"] else []
+    zero: list[Any] = [([0.0], [])] if panel["zero_line"] else []
     return zero + [(series[name], series["low"] + series["high"]) for series in panel["series"]]
 
 

@@ -80,8 +80,8 @@ def escape(text: str) -> str:
 
 def _plain(letter: str) -> str:
     """ASCII and accented letters as they are, Greek ones in maths, the code point of any other: LaTeX would stop."""
-    base, *marks = unicodedata.normalize("NFD", letter)
-    if base.isascii() and ACCENTS.issuperset(marks):
+    parts = unicodedata.normalize("NFD", letter)
+    if parts[0].isascii() and ACCENTS.issuperset(parts[1:]):
         return letter
     kind, _, name = unicodedata.name(letter, "").replace("LAMDA", "LAMBDA").partition(" LETTER ")
     if name in GREEK.get(kind, ()):

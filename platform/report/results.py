@@ -155,7 +155,7 @@ def write_results(cells: list[Cell], folder: Path) -> None:
     """
     estimated = estimates(cells)
     numbers = paper_numbers()
-    means = [
+    means: list[list[Any]] = [
         ["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"],
         *(
             [*kind, estimate.mean, estimate.half_width, estimate.seeds, numbers.get(kind)]

@@ -129,10 +129,10 @@ def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str) -> list[Gain]
     pairs: list[tuple[int, str, list[float], list[float]]] = []
     for d in tuned.widths(dataset):
         for method in tuned.methods:
-            ours, theirs = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
-            seeds = sorted(set(ours) & set(theirs))
+            new, old = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
+            seeds = sorted(set(new) & set(old))
             if seeds:
-                pairs.append((d, method, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
+                pairs.append((d, method, [new[seed] for seed in seeds], [old[seed] for seed in seeds]))
     chosen = tuned.tuning.chosen if tuned.tuning else []
     kept = {
         (choice["method"], choice["d"]) for choice in chosen if choice["dataset"] == dataset and choice["trial"] == 0

@@ -111,11 +111,13 @@ LOOK = r"""
     for (const mark of svg.querySelectorAll("[data-method] line, [data-method] polygon, [data-method] polyline")) {
       const box = mark.getBoundingClientRect();
       const frame = svg.getBoundingClientRect();
-      if (box.left < axis.left - 1 || box.right > axis.right + 1 || box.bottom > axis.bottom + 1 || box.top < frame.top - 1)
+      const across = box.left < axis.left - 1 || box.right > axis.right + 1;
+      if (across || box.bottom > axis.bottom + 1 || box.top < frame.top - 1)
         facts.outsideAxes.push(svg.closest("figure").id);
     }
   }
-  const ticksOf = (id) => [...document.querySelectorAll(`#${id} .panel:first-child svg > text`)].map((node) => node.textContent);
+  const ticksOf = (id) =>
+    [...document.querySelectorAll(`#${id} .panel:first-child svg > text`)].map((node) => node.textContent);
   facts.ticks = ticksOf("width-proteins-full");
   facts.zero = ticksOf("certificates-proteins-full");
   // Axes before, without and again with a method that lies far from the others.
