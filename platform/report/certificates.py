@@ -12,7 +12,6 @@ ERROR = "certificate/invariance_error"
 HOW = (
     "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the largest "
     "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over up to 64 graphs, nodes permuted in the data, each graph by itself; about "
-    "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over up to 64 graphs, nodes permuted in the data, each graph by itself; about "
     "1e-15 is rounding in double precision. Batch error: how far φ of a graph moves when it is pooled with the others. "
     "Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over up to 64 pairs of graphs of one size, d(X, Y) the distance up to a "
     "permutation. Ratios of readouts with different scales cannot be compared; what counts is how far the smallest "
