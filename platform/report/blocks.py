@@ -16,21 +16,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """`folded`: shown on demand. `latex`: also written to tables.tex."""
+    """`folded`: shown on demand. With a `label`, which is its own, it is also written to tables.tex."""
 
     title: str
     header: list[str]
     rows: list[list[Entry | str]]
     folded: bool = False
-    latex: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True)
 class Items:
-    """A list of short lines, with an optional heading."""
+    """A list of short lines, with an optional heading. `recipe`: it says what the numbers in tables.tex rest on."""
 
     lines: list[str]
     title: str = ""
+    recipe: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Panel:
     """`xy`: x against y. `rows`: one row per method, its values along x, bars from low to high; y is not used.
 
     Panels of a figure that name the same `share` have the same y range. `groups` are stretches of x, drawn as bars
-    above the rows: methods that do not differ significantly.
+    above the rows: methods that do not differ significantly. Ticks of x fall only on `x_ticks`, if there are any.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Panel:
     share: str = ""
     groups: list[tuple[float, float]] = field(default_factory=list)
     zero_line: bool = False
+    x_ticks: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,20 @@
 import pandas as pd
 
 from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
-from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, slug
 
 GAP = "certificate/gap"  # older runs have none
-FLOOR = 1e-17  # where an error of exactly zero is drawn
 ROUNDING = 1e-6  # relative errors above it are the readout's doing
 ERROR = "certificate/invariance_error"
 HOW = (
     "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the largest "
-    "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over 64 graphs, nodes permuted in the data, each graph by itself; about 1e-15 is "
-    "rounding in double precision. Batch error: how far φ of a graph moves when it is pooled together with 63 others. "
-    "Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over 64 pairs of graphs of one size, d(X, Y) the distance up to a "
+    "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over up to 64 graphs, nodes permuted in the data, each graph by itself; about "
+    "1e-15 is rounding in double precision. Batch error: how far φ of a graph moves when it is pooled with the others. "
+    "Lipschitz ratios: ‖φ(X) − φ(Y)‖ / d(X, Y) over up to 64 pairs of graphs of one size, d(X, Y) the distance up to a "
     "permutation. Ratios of readouts with different scales cannot be compared; what counts is how far the smallest "
     "lies below the largest. They are measured on real graphs and do not prove a bound. Smallest gap: the smallest "
-    "‖φ(X) − φ(Y)‖ over pairs of 200 different graphs, divided by the median one; 0: two graphs have one image."
+    "‖φ(X) − φ(Y)‖ over pairs of up to 200 different graphs, divided by the median one; 0: two graphs have one image."
 )
 
 
@@ -71,7 +69,7 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
                 f"d = {d}, invariance error",
                 "largest error",
                 "",
-                [Series(method, [max(float(row[error]), FLOOR)], [0.0], line=False) for method, row in rows],
+                [Series(method, [float(row[error])], [0.0], line=False) for method, row in rows],
                 "rows",
                 x_log=True,
             )
@@ -92,7 +90,7 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
                 f"d = {d}, smallest gap",
                 "smallest over median distance of two images",
                 "",
-                [Series(method, [max(float(gap), FLOOR)], [0.0], line=False) for method, gap in with_gap],
+                [Series(method, [float(gap)], [0.0], line=False) for method, gap in with_gap],
                 "rows",
                 x_log=True,
             )
@@ -104,12 +102,12 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
         ]
     title = f"{pretty(dataset)}: trained readouts"
     panels = [panel for panel in (*errors, *ratios, *gaps) if panel.series]
-    caption = f"Extremes over seeds. An error of exactly zero is drawn at {FLOOR:g}."
+    exact = any(0.0 in (*series.x, *series.low) for panel in panels for series in panel.series)
+    caption = "Extremes over seeds." + " What is exactly zero stands at 0, left of the logarithmic axis." * exact
     return Figure(
         f"certificates-{slug(dataset)}", title, f"{title}. {'; '.join(spoken)}.", panels, min(len(widths), 4), caption
     )
 
 
 def _ratios(method: str, low: float, middle: float, high: float) -> Series:
-    smallest = max(float(low), FLOOR)
-    return Series(method, [float(middle)], [0.0], [smallest], [float(high)], line=False)
+    return Series(method, [float(middle)], [0.0], [float(low)], [float(high)], line=False)

@@ -6,10 +6,11 @@ import pandas as pd
 from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.stored import SPLITS
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, slug
 from permlab.tasks.metrics import metric_label
 
 POINTS = 100  # at most, per curve
+FEW = 12  # epochs that are ticks of their own, at most
 
 
 def epochs_section(findings: Findings) -> Section:
@@ -36,13 +37,13 @@ def mean_curves(findings: Findings, dataset: str) -> pd.DataFrame:
 def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame) -> Figure | None:
     sweep, thinned = findings.sweep, False
     panels, spoken = [], []
-    widths = sweep.widths(dataset)
+    widths, same = sweep.widths(dataset), findings.unchanged(dataset)
     label = metric_label(metric)
-    for split in sweep.splits(dataset):
+    for split in findings.splits(dataset):
         name = f"{split}/{metric}"
         for d in widths:
             series = []
-            for method in sweep.methods:
+            for method in [name for name in sweep.methods if split != "holdout_perm" or name not in same]:
                 if (d, method) in curves.index and name in curves:
                     part = curves.loc[(d, method), name].dropna(subset="mean")
                     shown = part.iloc[thin(len(part))]
@@ -51,29 +52,29 @@ def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame)
                         series.append(_curve(method, shown))
             if series:
                 title = f"d = {d}, {SPLITS[split]}"
-                panels.append(Panel(title, "epoch", label, series, y_log=metric == "loss", share=split))
+                epochs = sorted({epoch for line in series for epoch in line.x})
+                ticks = epochs if len(epochs) <= FEW else []
+                panels.append(Panel(title, "epoch", label, series, y_log=metric == "loss", share=split, x_ticks=ticks))
                 spoken.append(f"{title}: " + ", ".join(f"{line.method} {line.y[-1]:.3f}" for line in series))
     if not panels:
         return None
-    caption = "Lines are means over seeds, bands one standard deviation." + (
-        f" Curves are thinned to {POINTS} epochs." if thinned else ""
-    )
+    bands = any(line.low for panel in panels for line in panel.series)
+    caption = "Lines are means over seeds, bands one standard deviation." if bands else "Lines are of one seed each."
+    caption += f" Curves are thinned to {POINTS} epochs." if thinned else ""
+    if same and "holdout_perm" in findings.splits(dataset):
+        caption += f" With permuted nodes {', '.join(same)} {'are' if len(same) > 1 else 'is'} as on the holdout."
     alt = f"{pretty(dataset)}, {label} over epochs. At the end, {'; '.join(spoken)}."
     title = f"{pretty(dataset)}: {label} over epochs"
     return Figure(f"epochs-{slug(dataset)}-{metric}", title, alt, panels, min(len(widths), 4), caption)
 
 
 def _curve(method: str, part: pd.DataFrame) -> Series:
-    mean, std = part["mean"].to_numpy(float), part["std"].fillna(0).to_numpy(float)
-    low, high = (mean - std, mean + std) if std.any() else (np.array([]), np.array([]))
+    mean, std = part["mean"].to_numpy(float), part["std"].to_numpy(float)
+    several = not np.isnan(std).all()  # with one seed there is no band
+    low, high = (mean - np.nan_to_num(std), mean + np.nan_to_num(std)) if several else (np.array([]), np.array([]))
     return Series(method, part.index.tolist(), mean.tolist(), low.tolist(), high.tolist(), markers=False)
 
 
 def thin(count: int) -> np.ndarray:
     """Indices of at most POINTS epochs, evenly spread, first and last included."""
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)) if count else np.zeros(0, int)
-
-
-def slug(dataset: str) -> str:
-    """A data set's name as part of a file's name."""
-    return "".join(letter if letter.isalnum() else "-" for letter in dataset)

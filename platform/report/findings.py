@@ -14,6 +14,7 @@ from permlab.platform.report.statistics import (
     LEAST_SEEDS,
     PairedTest,
     Ranking,
+    detectable,
     friedman,
     holm,
     mean_ranks,
@@ -25,6 +26,7 @@ from permlab.tasks.metrics import higher_is_better
 
 Place = tuple[str, int, str, str]  # dataset, d, split, metric: where methods are compared
 PLACE = ["dataset", "d", "split", "metric"]
+SAME = 1e-3  # a metric that permuted nodes change by no more than this share is the same, to the digits shown
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,15 @@ class Comparison:
     @property
     def significant(self) -> bool:
         return self.p_holm < ALPHA
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The difference between two methods that would be found in 80 % of all repetitions."""
+
+    alone: float  # by a test of one pair
+    first: float  # by the first step of Holm's correction, the strictest
+    pairs: int  # in the family
 
 
 @dataclass(frozen=True)
@@ -89,13 +100,13 @@ class Findings:
 
     @cached_property
     def _split_seeds(self) -> dict[str, set[str]]:
-        return {name: self.sweep.settings(name).get("data.split_seed", {"None"}) for name in self.sweep.datasets}
+        return {name: set(self.sweep.settings(name).get("data.split_seed", {"None"})) for name in self.sweep.datasets}
 
     def one_split(self, dataset: str) -> bool:
         """Whether all seeds hold out the same graphs: they differ only in weights and order. With `data.split_seed`
         every seed cuts its own validation part.
         """
-        drawn = self._split_seeds[dataset] | self.sweep.settings(dataset).get("data.splits", {"None"})
+        drawn = self._split_seeds[dataset] | set(self.sweep.settings(dataset).get("data.splits", {"None"}))
         one = drawn != {"None"} and self.sweep.unit(dataset) == "seeds"
         return one and "holdout" in self.sweep.splits(dataset)
 
@@ -185,6 +196,41 @@ class Findings:
         test = friedman(np.array(by_dataset), higher_is_better=False)
         means = test.mean_ranks if test else np.mean(by_dataset, axis=0).tolist()
         return Ranks(self.sweep.methods, means, len(by_dataset), test)
+
+    def detectable(self, place: Place, pair: tuple[str, str] | None = None) -> Detectable | None:
+        """Between these two methods, else between all at this place: the median. None if none was tested, or varies."""
+        dataset, _, split, metric = place
+        chosen = [self.compare(place, *pair)] if pair else self.comparisons.get(place, [])
+        tests = [comparison.test for comparison in chosen if comparison and comparison.test.error]
+        if not tests:
+            return None
+        pairs = sum(len(self.comparisons.get((dataset, d, split, metric), [])) for d in self.sweep.widths(dataset))
+        alone, first = (
+            float(np.median([detectable(test.error, test.seeds, alpha) for test in tests]))
+            for alpha in (ALPHA, ALPHA / pairs)
+        )
+        return Detectable(alone, first, pairs)
+
+    @cached_property
+    def changes(self) -> dict[str, dict[str, float]]:
+        """By data set and method: the largest change of a metric by permuted nodes in a cell, as a share of it."""
+        changes = {}
+        for dataset, part in self.sweep.values.groupby("dataset"):
+            table = part.pivot_table("value", ["method", "d", "seed", "metric"], "split")
+            if {"holdout", "holdout_perm"} <= set(table):
+                share = (table["holdout_perm"] - table["holdout"]).abs() / table["holdout"].abs().clip(lower=1e-12)
+                largest = share.dropna().groupby("method").max()
+                changes[str(dataset)] = {name: float(largest[name]) for name in self.sweep.methods if name in largest}
+        return changes
+
+    def unchanged(self, dataset: str) -> list[str]:
+        """The methods with the same metrics on the permuted holdout, in every cell."""
+        return [method for method, change in self.changes.get(dataset, {}).items() if change <= SAME]
+
+    def splits(self, dataset: str) -> list[str]:
+        """The splits that are shown: not a permuted holdout that repeats the holdout for every method."""
+        repeats = dataset in self.changes and self.unchanged(dataset) == list(self.changes[dataset])
+        return [split for split in self.sweep.splits(dataset) if not (repeats and split == "holdout_perm")]
 
     @property
     def testable(self) -> bool:

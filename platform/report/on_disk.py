@@ -9,12 +9,12 @@ import yaml
 from permlab.platform.errors import DamagedFile
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.liveness import is_driven
-from permlab.platform.report.stored import StoredSweep, StoredTuning
+from permlab.platform.report.stored import TAGS, StoredSweep, StoredTuning
 from permlab.platform.run.histories import evaluated, whole_history
 from permlab.platform.run.stored_result import outcome, read_result
 from permlab.platform.settings.kinds import folder_name
 from permlab.platform.tuning.choice import FILE as CHOSEN
-from permlab.platform.tuning.choice import STUDIES, baseline_name
+from permlab.platform.tuning.choice import STUDIES, baselines
 
 UNDELIVERED = "UNDELIVERED"  # the status of a cell that is finished on disk, but not in the store
 
@@ -36,15 +36,16 @@ def read_on_disk(name: str, runs: Path) -> StoredSweep | None:
         if rows[-1]["status"] == "FINISHED":
             histories += [{"key": cell["key"]} | entry for entry in evaluated(history)]
     epochs = pd.DataFrame(histories) if histories else pd.DataFrame(columns=["key", "epoch"])
-    params, tuning = document.get("params", {}), _tuning(folder, name, runs)
-    facts = {"tracked": params.get("track") != "False", "protocol": params.get("protocol", "paper")}
-    return StoredSweep(name, status, "", "", pd.DataFrame(rows), epochs, tuning=tuning, **facts)
+    params = document.get("params", {})
+    tracked = params.get("track") != "False"
+    tuning = _tuning(folder, name, runs)
+    return StoredSweep(name, status, "", "", pd.DataFrame(rows), epochs, tuning=tuning, tracked=tracked, params=params)
 
 
 def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dict[str, Any]:
     """How it ended, and the last value of all that was measured."""
     run = read_json(folder / "run.json")
-    row: dict[str, Any] = {"status": "WAITING", "run_id": "", "error": "", "numerics": "", "objective": ""}
+    row: dict[str, Any] = {"status": "WAITING", "run_id": "", "error": ""} | dict.fromkeys(TAGS, "")
     if run is None:
         return row
     row |= {"params": run["params"], "status": "RUNNING" if sweep_status == "RUNNING" else "KILLED"}
@@ -53,7 +54,7 @@ def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dic
     except DamagedFile as damage:
         return row | {"status": "FAILED", "error": str(damage)}
     tags = run["tags"] | (result or {}).get("tags", {})
-    row |= {name: tags.get(name, "") for name in ("numerics", "objective")}
+    row |= {name: tags.get(name, "") for name in TAGS}
     for entry in history:
         row |= {metric: value for metric, value in entry.items() if metric != "epoch" and value is not None}
     if result:
@@ -73,7 +74,8 @@ def _tuning(folder: Path, name: str, runs: Path) -> StoredTuning | None:
         document = read_json(runs / "tunings" / tuning / STUDIES) or {"studies": []}
         studies |= {study["study"]: study for study in document["studies"]}
     known = [studies[choice["study"]] for choice in chosen if choice["study"] in studies]
-    return StoredTuning(chosen, known, read_on_disk(baseline_name(name), runs))
+    default = next(filter(None, (read_on_disk(baseline, runs) for baseline in baselines(name, chosen))), None)
+    return StoredTuning(chosen, known, default)
 
 
 def mark_undelivered(sweep: StoredSweep, runs: Path) -> None:

@@ -1,10 +1,10 @@
 """All methods at a glance, the paper beside them."""
 
 from permlab.platform.report.blocks import Figure, Panel, Series
-from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.results import Estimate
 from permlab.platform.report.stored import SPLITS
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, slug
 from permlab.tasks.metrics import metric_label
 
 
@@ -19,9 +19,8 @@ def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
             number = findings.numbers.get(((dataset, d, split or "", metric or ""), method))
             if number is None:
                 continue
-            mean, half = number.estimate.mean, number.estimate.half_width or 0.0
-            series.append(Series(method, [mean], [0.0], [mean - half], [mean + half], ["ours"], line=False))
-            said = f"{method} {mean:.3f}"
+            series.append(row(method, number.estimate, "ours"))
+            said = f"{method} {number.estimate.mean:.3f}"
             if number.paper is not None:
                 series.append(Series(method, [number.paper], [0.0], labels=["paper"], line=False, hollow=True))
                 said += f" (paper {number.paper:.3f})"
@@ -33,8 +32,15 @@ def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
         return None
     title = f"{pretty(dataset)}: {panels[0].x_label}"
     hollow = any(s.hollow for panel in panels for s in panel.series)
-    caption = "Means and 95 % intervals over seeds." + (
-        " Hollow: the paper's number, a single run by another recipe (see above)." if hollow else ""
-    )
+    bars = any(s.low for panel in panels for s in panel.series)
+    caption = "Means and 95 % intervals over seeds." if bars else "One seed each, so there are no intervals."
+    caption += " Hollow: the paper's number, a single run by another recipe (see above)." if hollow else ""
     alt = f"{title}: {'; '.join(spoken)}."
     return Figure(f"overview-{slug(dataset)}", title, alt, panels, min(len(panels), 4), caption)
+
+
+def row(method: str, estimate: Estimate, label: str = "") -> Series:
+    """The estimate in a row of its method, with its interval if it has one."""
+    mean, half = estimate.mean, estimate.half_width
+    ends = ([mean - half], [mean + half]) if half is not None else ([], [])
+    return Series(method, [mean], [0.0], *ends, [label] if label else [], line=False)

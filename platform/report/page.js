@@ -1,7 +1,7 @@
 "use strict";
-// Draws the figures of the page into their SVG elements, as wide as they are; legend and tooltips.
+// Draws the figures of the page into their SVG elements, as wide as they are; legend, tooltips, files of a figure.
 (() => {
-  const { figures, styles } = JSON.parse(document.getElementById("data").textContent);
+  const { figures, styles, columns, template } = JSON.parse(document.getElementById("data").textContent);
   const hidden = new Set();
   const tip = document.getElementById("tip");
   const SHAPES = {
@@ -29,14 +29,54 @@
     return String(+value.toPrecision(4));
   }
 
-  function scale([low, high], from, to, log) {
-    const f = log ? Math.log10 : (value) => value;
-    const span = f(high) - f(low);
-    return (value) => from + ((f(Math.max(value, log ? 1e-300 : -Infinity)) - f(low)) / span) * (to - from);
+  // Ranges, as in drawing.py, of the methods that are shown: [low, high, zero], zero the place of 0 on a log axis.
+  const BARS = { xy: 1, rows: 3 };
+  const LANE = 0.15;
+
+  function along(panel, name) {
+    const zero = panel.zero_line ? [[[0], []]] : [];
+    return zero.concat(shown(panel).map((series) => [series[name], series.low.concat(series.high)]));
   }
 
-  function ticks([low, high], count, log) {
-    const ticks = [];
+  function span(extents, panel, log) {
+    let points = extents.flatMap((extent) => extent[0]).filter((value) => value !== null);
+    let bars = extents.flatMap((extent) => extent[1]).filter((value) => value !== null);
+    const zero = log && points.concat(bars).includes(0);
+    if (log) [points, bars] = [points, bars].map((values) => values.filter((value) => value > 0).map(Math.log10));
+    let [low, high] = log ? [-1, 0] : [0, 1];
+    if (points.length) {
+      [low, high] = [Math.min(...points), Math.max(...points)];
+      const room = high > low ? (high - low) * BARS[panel.kind] : Infinity;
+      [low, high] = [Math.max(Math.min(low, ...bars), low - room), Math.min(Math.max(high, ...bars), high + room)];
+      const pad = 0.05 * (high - low) || 0.5 * Math.abs(low) || 0.5;
+      [low, high] = [low - pad, high + pad];
+    }
+    if (!log) return [low, high, null];
+    const lane = zero ? LANE * (high - low) : 0;
+    return [10 ** (low - lane), 10 ** high, zero ? 10 ** (low - lane / 2) : null];
+  }
+
+  function ranges(figure, panel) {
+    const together = panel.share ? figure.panels.filter((other) => other.share === panel.share) : [panel];
+    if (panel.kind === "rows") return [span(together.flatMap((other) => along(other, "x")), panel, panel.x_log), null];
+    const across = shown(panel).map((series) => [series.x, []]);
+    return [span(across, panel, panel.x_log), span(together.flatMap((other) => along(other, "y")), panel, panel.y_log)];
+  }
+
+  const shown = (panel) => panel.series.filter((series) => !hidden.has(series.method));
+
+  // Pixels of a value; inside the axis, also where a bar ends at zero or below on a logarithmic one.
+  function scale([low, high, zero], from, to, log) {
+    const f = log ? Math.log10 : (value) => value;
+    const inside = (value) => (log && value <= 0 ? zero ?? low : within(value, low, high));
+    return (value) => from + ((f(inside(value)) - f(low)) / (f(high) - f(low))) * (to - from);
+  }
+
+  const laneEnd = ([low, , zero]) => zero * (zero / low); // where the logarithmic part begins
+
+  function ticks([low, high, zero], count, log) {
+    if (zero) return [0, ...ticks([laneEnd([low, high, zero]), high, null], count, log)];
+    const found = [];
     if (log) {
       const decades = Math.log10(high / low);
       const every = Math.max(1, Math.ceil(decades / count));
@@ -44,25 +84,37 @@
       for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
         for (const step of steps) {
           const value = step * 10 ** power;
-          if (value >= low && value <= high && (steps.length > 1 || power % every === 0)) ticks.push(value);
+          if (value >= low && value <= high && (steps.length > 1 || power % every === 0)) found.push(value);
         }
-      return ticks;
+      return found;
     }
     const raw = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(raw));
     const sizes = [1, 2, 5, 10];
-    for (let size = sizes.findIndex((s) => s * power >= raw); size >= 0 && ticks.length < 2; size--) {
+    for (let size = sizes.findIndex((s) => s * power >= raw); size >= 0 && found.length < 2; size--) {
       const step = power * sizes[size]; // a single tick shows no scale: take a finer step
-      ticks.length = 0;
-      for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
+      found.length = 0;
+      for (let i = Math.ceil(low / step); i * step <= high; i++) found.push(i * step);
     }
-    return ticks;
+    return found;
   }
 
-  function axisX(svg, panel, x, box) {
-    for (const value of ticks(panel.x_range, Math.max(3, Math.floor((box.right - box.left) / 60)), panel.x_log)) {
+  // Those of the values that have room beside each other, from the first on.
+  function fitting(values, x) {
+    let last = -Infinity;
+    return values.filter((value) => x(value) - last >= 7 * show(value).length + 8 && ((last = x(value)), true));
+  }
+
+  function axisX(svg, panel, range, x, box) {
+    const own = panel.x_ticks.filter((value) => value >= range[0] && value <= range[1]);
+    const count = Math.max(3, Math.floor((box.right - box.left) / 60));
+    for (const value of own.length ? fitting(own, x) : ticks(range, count, panel.x_log)) {
       add(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
       add(svg, "text", { x: x(value), y: box.bottom + 14, "text-anchor": "middle" }, show(value));
+    }
+    if (range[2]) {
+      const end = x(laneEnd(range));
+      add(svg, "line", { class: "break", x1: end, x2: end, y1: box.top, y2: box.bottom });
     }
     add(svg, "line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom });
     add(svg, "text", { x: (box.left + box.right) / 2, y: box.bottom + 29, "text-anchor": "middle" }, panel.x_label);
@@ -91,31 +143,30 @@
     return name.length <= most ? name : `…${name.slice(1 - most)}`;
   };
 
-  function drawRows(svg, panel, width) {
-    const shown = panel.series.filter((series) => !hidden.has(series.method));
-    const methods = [...new Set(shown.map((series) => series.method))];
+  function drawRows(svg, panel, range, _, width) {
+    const methods = [...new Set(shown(panel).map((series) => series.method))];
     const top = 8 + 9 * panel.groups.length;
     const longest = Math.max(8, ...methods.map((method) => method.length));
     const box = { left: Math.min(6.4 * longest + 14, 0.45 * width), right: width - 14, top: 2, bottom: top + 24 * methods.length };
     const height = box.bottom + 36;
-    const x = scale(panel.x_range, box.left, box.right, panel.x_log);
+    const x = scale(range, box.left, box.right, panel.x_log);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
-    axisX(svg, panel, x, box);
+    axisX(svg, panel, range, x, box);
     if (panel.zero_line) add(svg, "line", { class: "axis", x1: x(0), x2: x(0), y1: box.top, y2: box.bottom });
     panel.groups.forEach(([low, high], i) =>
       add(svg, "line", { class: "axis", "stroke-width": 4, x1: x(low), x2: x(high), y1: 7 + 9 * i, y2: 7 + 9 * i }));
     const points = [];
     methods.forEach((method, row) =>
       add(svg, "text", { x: box.left - 8, y: top + 16 + 24 * row, "text-anchor": "end" }, fitted(method, box.left - 10)));
-    for (const series of shown) {
+    for (const series of shown(panel)) {
       const style = styles[series.method];
       const y = top + 12 + 24 * methods.indexOf(series.method);
       const group = add(svg, "g", { "data-method": series.method });
       series.x.forEach((value, i) => {
         if (value === null) return;
         if (series.low.length) {
-          const ends = [series.low[i], series.high[i]].map((end) => within(x(end), box.left, box.right));
+          const ends = [series.low[i], series.high[i]].map(x);
           add(group, "line", { x1: ends[0], x2: ends[1], y1: y, y2: y, stroke: style.colour, "stroke-width": 3, opacity: 0.6 });
         }
         marker(group, style, x(value), y, series.hollow);
@@ -125,42 +176,41 @@
     return points;
   }
 
-  function drawXY(svg, panel, width) {
+  function drawXY(svg, panel, range, yRange, width) {
     const height = 240;
     const box = { left: 50, right: width - 12, top: 10, bottom: height - 36 };
-    const x = scale(panel.x_range, box.left, box.right, panel.x_log);
-    const y = scale(panel.y_range, box.bottom, box.top, panel.y_log);
+    const x = scale(range, box.left, box.right, panel.x_log);
+    const y = scale(yRange, box.bottom, box.top, panel.y_log);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     svg.setAttribute("height", height);
-    axisX(svg, panel, x, box);
-    for (const value of ticks(panel.y_range, 5, panel.y_log)) {
+    axisX(svg, panel, range, x, box);
+    for (const value of ticks(yRange, 5, panel.y_log)) {
       add(svg, "line", { class: "grid", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
       add(svg, "text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, show(value));
     }
     const middle = (box.top + box.bottom) / 2;
     add(svg, "text", { x: 10, y: middle, "text-anchor": "middle", transform: `rotate(-90 10 ${middle})` }, panel.y_label);
     const points = [];
-    for (const series of panel.series) {
-      if (hidden.has(series.method)) continue;
+    for (const series of shown(panel)) {
       const style = styles[series.method];
       const group = add(svg, "g", { "data-method": series.method });
-      const at = series.x.map((value, i) => [x(value), within(y(series.y[i]), box.top, box.bottom)]);
+      const at = series.x.map((value, i) => [x(value), series.y[i] === null ? null : y(series.y[i])]);
       if (series.low.length && !series.markers) {
-        const high = series.high.map((end, i) => `${at[i][0]},${within(y(end), box.top, box.bottom)}`);
-        const low = series.low.map((end, i) => `${at[i][0]},${within(y(end), box.top, box.bottom)}`).reverse();
-        add(group, "polygon", { points: [...high, ...low].join(" "), fill: style.colour, opacity: 0.14 });
+        const edge = (ends) => ends.map((end, i) => (end === null ? null : `${at[i][0]},${y(end)}`)).filter(Boolean);
+        const points = [...edge(series.high), ...edge(series.low).reverse()].join(" ");
+        add(group, "polygon", { points, fill: style.colour, opacity: 0.14 });
       }
       if (series.line)
         add(group, "polyline", {
-          points: at.map((pair) => pair.join(",")).join(" "), fill: "none", stroke: style.colour, "stroke-width": 1.7,
+          points: at.filter((pair) => pair[1] !== null).map((pair) => pair.join(",")).join(" "), fill: "none", stroke: style.colour, "stroke-width": 1.7,
           "stroke-dasharray": style.dash.join(" "),
         });
       at.forEach(([px, py], i) => {
+        if (py === null) return;
         if (series.markers) {
           if (series.low.length)
             add(group, "line", {
-              x1: px, x2: px, stroke: style.colour, opacity: 0.6, y1: within(y(series.low[i]), box.top, box.bottom),
-              y2: within(y(series.high[i]), box.top, box.bottom),
+              x1: px, x2: px, stroke: style.colour, opacity: 0.6, y1: y(series.low[i]), y2: y(series.high[i]),
             });
           marker(group, style, px, py, series.hollow);
         }
@@ -175,35 +225,75 @@
     if (!width) return;
     entry.width = width;
     entry.svg.replaceChildren();
-    entry.points = (entry.panel.kind === "rows" ? drawRows : drawXY)(entry.svg, entry.panel, width);
+    entry.ranges = ranges(entry.figure, entry.panel);
+    const drawPanel = entry.panel.kind === "rows" ? drawRows : drawXY;
+    entry.points = drawPanel(entry.svg, entry.panel, ...entry.ranges, width);
   }
 
   function leave(entry) {
     tip.hidden = true;
+    entry.svg.querySelector(".ring")?.remove();
     for (const group of entry.svg.querySelectorAll(".faded")) group.classList.remove("faded");
   }
 
+  // The point nearest to the pointer, wherever that is in the panel.
   function point(entry, event) {
     const frame = entry.svg.getBoundingClientRect();
     const [px, py] = [event.clientX - frame.left, event.clientY - frame.top];
-    let nearest = null;
-    for (const candidate of entry.points || []) {
-      const distance = Math.hypot(candidate.x - px, candidate.y - py);
-      if (distance < 40 && (!nearest || distance < nearest.distance)) nearest = { ...candidate, distance };
-    }
+    const distance = (candidate) => Math.hypot(candidate.x - px, candidate.y - py);
     leave(entry);
-    if (!nearest) return;
+    if (!entry.points.length) return;
+    const nearest = entry.points.reduce((best, other) => (distance(other) < distance(best) ? other : best));
     for (const group of entry.svg.querySelectorAll("[data-method]"))
       group.classList.toggle("faded", group.dataset.method !== nearest.method);
+    add(entry.svg, "circle", { class: "ring", cx: nearest.x, cy: nearest.y, r: 7 });
     tip.textContent = nearest.text;
     tip.hidden = false;
-    tip.style.left = `${within(event.clientX + 12, 4, innerWidth - tip.offsetWidth - 4)}px`;
-    tip.style.top = `${within(event.clientY - tip.offsetHeight - 10, 4, innerHeight - tip.offsetHeight - 4)}px`;
+    tip.style.left = `${within(frame.left + nearest.x + 12, 4, innerWidth - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${within(frame.top + nearest.y - tip.offsetHeight - 10, 4, innerHeight - tip.offsetHeight - 4)}px`;
   }
+
+  // Files of a figure
+
+  const quoted = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+
+  function toCsv(figure) {
+    const rows = [columns];
+    for (const panel of figure.panels)
+      for (const series of panel.series)
+        series.x.forEach((x, i) => {
+          const line = series.line ? "line" : series.hollow ? "hollow points" : "points";
+          const y = panel.kind === "rows" ? null : series.y[i];
+          rows.push([panel.title, series.method, series.labels[i], line, x, y, series.low[i], series.high[i]]);
+        });
+    return rows.map((row) => row.map(quoted).join(",") + "\r\n").join("");
+  }
+
+  function toScript(figure) {
+    const methods = new Set(figure.panels.flatMap((panel) => panel.series.map((series) => series.method)));
+    const own = Object.fromEntries(Object.entries(styles).filter(([method]) => methods.has(method)));
+    let text = JSON.stringify({ ...figure, styles: own }).replaceAll("'", "\\u0027");
+    for (const begin of ['{"title":', '{"method":']) text = text.replaceAll(begin, `\n${begin}`);
+    return template.split("FIGURE_AS_JSON").join(text);
+  }
+
+  function download(name, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  for (const figure of figures)
+    for (const button of document.getElementById(figure.name).querySelectorAll("[data-file]")) {
+      const kind = button.dataset.file;
+      button.addEventListener("click", () => download(`${figure.name}.${kind}`, kind === "py" ? toScript(figure) : toCsv(figure)));
+    }
 
   const entries = figures.flatMap((figure) => {
     const svgs = document.getElementById(figure.name).querySelectorAll(".panel svg");
-    return figure.panels.map((panel, i) => ({ panel, svg: svgs[i], points: [], width: 0 }));
+    return figure.panels.map((panel, i) => ({ figure, panel, svg: svgs[i], points: [], width: 0 }));
   });
   const byElement = new Map(entries.map((entry) => [entry.svg, entry]));
   const observer = new ResizeObserver((changes) => {

@@ -1,17 +1,19 @@
 """The report as one HTML file: it contains its styles, its script and its data, and loads nothing else."""
 
 import json
-import math
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from permlab.platform.display.palette import styles_of
 from permlab.platform.report.blocks import Block, Entry, Figure, Items, Section, Table, methods_in
-from permlab.platform.report.ranges import ranges
+from permlab.platform.report.picture import COLUMNS, document, script_template
 
 HERE = Path(__file__).parent
+FILES = (  # page.js makes them
+    '<button type="button" data-file="csv">data as CSV</button> '
+    '<button type="button" data-file="py">this plot as Python</button>'
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -70,7 +72,7 @@ def _figure(figure: Figure) -> str:
         f'<figure id="{figure.name}"><figcaption><h3>{escape(figure.title)}</h3></figcaption>'
         f'<div class="panels" role="img" aria-label="{escape(figure.alt)}" style="--columns:{figure.columns}">{panels}'
         f"</div><noscript><p>{escape(figure.alt)}</p></noscript>"
-        f'<p class="caption">{escape(figure.caption)}</p></figure>'
+        f'<p class="caption">{escape(figure.caption)}</p><p class="files">{FILES}</p></figure>'
     )
 
 
@@ -97,28 +99,12 @@ def _entry(entry: Entry | str, first: bool) -> str:
 
 
 def _data(figures: list[Figure]) -> str:
-    """Figures and the methods' styles, numbers to five digits; safe inside a script element."""
-    document = {
-        "styles": {method: asdict(style) for method, style in styles_of(methods_in(figures)).items()},
-        "figures": [
-            {
-                "name": figure.name,
-                "panels": [
-                    asdict(panel) | {"x_range": x_range, "y_range": y_range}
-                    for panel, (x_range, y_range) in zip(figure.panels, ranges(figure), strict=True)
-                ],
-            }
-            for figure in figures
-        ],
+    """Figures, the methods' styles, and the script of a figure without its data; safe inside a script element."""
+    styles = styles_of(methods_in(figures))
+    content = {
+        "styles": {method: asdict(style) for method, style in styles.items()},
+        "figures": [{name: part for name, part in document(f, styles).items() if name != "styles"} for f in figures],
+        "columns": COLUMNS,
+        "template": script_template(),
     }
-    return json.dumps(_short(document), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _short(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(inner) for inner in value]
-    if isinstance(value, float):
-        return float(f"{value:.5g}") if math.isfinite(value) else None
-    return value
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")

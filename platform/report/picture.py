@@ -1,103 +1,86 @@
-"""A figure as PNG and SVG."""
+"""A figure as files: PNG, SVG, its data as CSV, and the plot as a Python script that needs nothing but Matplotlib."""
 
+import csv
+import io
+import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from permlab.platform.display.palette import Style
-from permlab.platform.report.blocks import Figure, Panel
-from permlab.platform.report.ranges import Range, ranges
+from permlab.platform.report import drawing
+from permlab.platform.report.blocks import Figure
 
-MARKERS = {"circle": "o", "square": "s", "cross": "X", "diamond": "D", "up": "^", "down": "v", "plus": "P"}
-FORMATS = ("png", "svg")
+FORMATS = ("png", "svg", "csv", "py")
+COLUMNS = ("panel", "method", "label", "line", "x", "y", "low", "high")
+LINE_BEFORE = ('{"title":', '{"method":')  # a panel or a series of a figure's JSON begins a line
 
 
 def draw(figure: Figure, folder: Path, styles: dict[str, Style]) -> None:
-    """folder/NAME.png and folder/NAME.svg; `styles` by method."""
+    """folder/NAME.png, .svg, .csv and .py; `styles` by method."""
     import matplotlib
-    from matplotlib.figure import Figure as Canvas
 
-    columns = min(figure.columns, len(figure.panels))
-    rows = math.ceil(len(figure.panels) / columns)
-    heights = [max(_height(panel) for panel in figure.panels[i * columns : (i + 1) * columns]) for i in range(rows)]
-    width = max(3.4 * columns, 5.2)
-    with matplotlib.rc_context({"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": figure.name}):
-        canvas = Canvas(figsize=(width, sum(heights) + 0.9), layout="constrained")
-        axes = canvas.subplots(rows, columns, squeeze=False, height_ratios=heights).flat
-        for axis, panel, spans in zip(axes, figure.panels, ranges(figure), strict=False):
-            (_draw_rows if panel.kind == "rows" else _draw_xy)(axis, panel, styles, *spans)
-            axis.set_title(panel.title, fontsize=9, loc="left")
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.grid(alpha=0.25, axis="x" if panel.kind == "rows" else "both")
-        for axis in list(axes)[len(figure.panels) :]:
-            axis.set_visible(False)
-        canvas.suptitle(figure.title, fontsize=11, x=0.01, ha="left")
-        _legend(canvas, figure, styles)
-        for ending in FORMATS:
+    content = document(figure, styles)
+    path = folder / figure.name
+    path.with_name(f"{figure.name}.csv").write_text(to_csv(content), newline="")
+    path.with_name(f"{figure.name}.py").write_text(to_script(content))
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.name}):
+        canvas = drawing.draw(content)
+        for ending in ("png", "svg"):
             metadata = {"Date": None} if ending == "svg" else {}  # the same report gives the same file
             canvas.savefig(folder / f"{figure.name}.{ending}", dpi=110, metadata=metadata)
             canvas.set_layout_engine("none")  # the layout is final
 
 
-def _height(panel: Panel) -> float:
-    return 0.75 + 0.24 * len({series.method for series in panel.series}) if panel.kind == "rows" else 2.3
+def document(figure: Figure, styles: dict[str, Style]) -> dict[str, Any]:
+    """All that a drawing needs: numbers to six digits, null if not finite; the styles of the figure's methods."""
+    shown = {series.method for panel in figure.panels for series in panel.series}
+    content: dict[str, Any] = _short(asdict(figure))
+    return content | {"styles": {name: _short(asdict(style)) for name, style in styles.items() if name in shown}}
 
 
-def _draw_xy(axis: Any, panel: Panel, styles: dict[str, Style], x_range: Range, y_range: Range) -> None:
-    axis.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    _scale(axis, panel, x_range)
-    if panel.y_log:
-        axis.set_yscale("log")
-    axis.set_ylim(y_range)
-    for series in panel.series:
-        style = styles[series.method]
-        look: dict[str, Any] = {"color": style.colour, "linewidth": 1.4}
-        look["linestyle"] = "none" if not series.line else (0, style.dash) if style.dash else "-"
-        if series.markers:
-            look |= {"marker": MARKERS[style.marker], "markersize": 4}
-        if series.hollow:
-            look["markerfacecolor"] = "none"
-        axis.plot(series.x, series.y, **look)
-        if series.low and not series.markers:
-            axis.fill_between(series.x, series.low, series.high, color=style.colour, alpha=0.15, linewidth=0)
-        elif series.low:
-            axis.vlines(series.x, series.low, series.high, color=style.colour, alpha=0.6, linewidth=1)
+def to_csv(content: dict[str, Any]) -> str:
+    """One row per point. Panels of rows have no y: their low and high are along x."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for panel in content["panels"]:
+        for series in panel["series"]:
+            line = "line" if series["line"] else "hollow points" if series["hollow"] else "points"
+            for i, x in enumerate(series["x"]):
+                y = None if panel["kind"] == "rows" else series["y"][i]
+                label, low, high = (series[name][i] if series[name] else None for name in ("labels", "low", "high"))
+                writer.writerow([panel["title"], series["method"], label, line, x, y, low, high])
+    return text.getvalue()
 
 
-def _draw_rows(axis: Any, panel: Panel, styles: dict[str, Style], x_range: Range, y_range: Range) -> None:
-    axis.set_xlabel(panel.x_label)
-    _scale(axis, panel, x_range)
-    names = list(dict.fromkeys(series.method for series in panel.series))
-    axis.set_yticks(range(len(names)), names)
-    top = -0.6 - 0.35 * len(panel.groups)
-    axis.set_ylim(len(names) - 0.4, top)
-    if panel.zero_line:
-        axis.axvline(0, color="#666666", linewidth=0.8)
-    for i, (low, high) in enumerate(panel.groups):
-        axis.hlines(-0.55 - 0.35 * i, low, high, color="#666666", linewidth=3)
-    for series in panel.series:
-        style, row = styles[series.method], names.index(series.method)
-        if series.low:
-            axis.hlines([row] * len(series.x), series.low, series.high, color=style.colour, linewidth=2, alpha=0.6)
-        look: dict[str, Any] = {"markerfacecolor": "none"} if series.hollow else {}
-        axis.plot(series.x, [row] * len(series.x), MARKERS[style.marker], color=style.colour, markersize=5, **look)
+def to_script(content: dict[str, Any]) -> str:
+    return script_template().replace("FIGURE_AS_JSON", as_lines(content))
 
 
-def _scale(axis: Any, panel: Panel, x_range: Range) -> None:
-    if panel.x_log:
-        axis.set_xscale("log")
-    axis.set_xlim(x_range)
+def script_template() -> str:
+    """The script of any figure. The data are JSON in a raw string: they hold no quote that ends it."""
+    source = Path(drawing.__file__).read_text()
+    call = "canvas = draw(FIGURE)\ncanvas.savefig(f\"{FIGURE['name']}.png\", dpi=110)\n"
+    return f"{source}\n\nFIGURE = read(r'''FIGURE_AS_JSON''')\n{call}"
 
 
-def _legend(canvas: Any, figure: Figure, styles: dict[str, Style]) -> None:
-    from matplotlib.lines import Line2D
+def as_lines(content: dict[str, Any]) -> str:
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).replace("'", "\\u0027")
+    for begin in LINE_BEFORE:
+        text = text.replace(begin, f"\n{begin}")
+    return text
 
-    methods = list(dict.fromkeys(s.method for panel in figure.panels if panel.kind == "xy" for s in panel.series))
-    if not methods:
-        return
-    handles = []
-    for method in methods:
-        style = styles[method]
-        line: Any = (0, style.dash) if style.dash else "-"
-        handles.append(Line2D([], [], color=style.colour, marker=MARKERS[style.marker], linestyle=line, label=method))
-    canvas.legend(handles=handles, loc="outside lower center", ncols=min(len(methods), 7), frameon=False)
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(inner) for inner in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        rounded = float(f"{value:.6g}")
+        return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+    return value

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from permlab.platform.report.used import Used, told
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import describe, read_settings
 
@@ -13,7 +14,6 @@ HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
 OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
 OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # not part of a recipe
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
-SHOWN = 3  # values listed per setting, at most
 
 
 def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
@@ -25,14 +25,16 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
         return ["the settings of these runs are not stored"]
     phrases = other_settings(ours, dataset)
     phrases.append(
-        ", ".join(f"{name}={listed(ours.get(name, {'unknown'}))}" for name in OPEN) + " (the paper names neither)"
+        ", ".join(f"{name}={told(ours[name])}" for name in OPEN if name in ours) + " (the paper names neither)"
     )
     held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
         phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
-    seeds = ours.get("data.split_seed", {"None"})
-    ways = "a random split per seed" if seeds == {"None"} else f"one split for all seeds (split_seed={listed(seeds)})"
+    seeds = ours.get("data.split_seed", {"None": set()})
+    ways = (
+        "a random split per seed" if set(seeds) == {"None"} else f"one split for all seeds (split_seed={told(seeds)})"
+    )
     phrases.append(f"{ways} (the paper: one, unknown to us)")
     phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:
@@ -40,12 +42,12 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
     return phrases
 
 
-def other_settings(ours: dict[str, set[str]], dataset: str) -> list[str]:
+def other_settings(ours: Used, dataset: str) -> list[str]:
     """One phrase per setting that the paper names and that has other values here."""
     return [
-        f"{name}={listed(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
+        f"{name}={told(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
         for name, value in recipe_of(dataset).items()
-        if name not in OPEN and ours.get(name, {value}) != {value}
+        if name not in OPEN and set(ours.get(name, {value})) != {value}
     ]
 
 
@@ -56,9 +58,3 @@ def recipe_of(dataset: str) -> dict[str, str]:
     chosen = {name: value for name, value in every.items() if name.startswith(("model.", "train."))}
     chosen |= {name: every[name] for name in ("readout", "data.validation")} | {"model.last_activation": "relu"}
     return {name: value for name, value in chosen.items() if name not in OUTSIDE}
-
-
-def listed(values: set[str]) -> str:
-    """`3`, `3 or 40`, `3 or 40 or 50 or …`."""
-    ordered = sorted(values)
-    return " or ".join(ordered[:SHOWN] + ["…"] * (len(ordered) > SHOWN))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from permlab.platform.report.markdown import escape
 from permlab.platform.report.recipe import RECIPES, other_settings
-from permlab.platform.run.progress import flat
+from permlab.platform.report.used import used
 from permlab.platform.settings.words import describe
 from permlab.platform.sweep.plan import Cell
 from permlab.tasks.metrics import headline_of, metric_label
@@ -86,19 +86,16 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the results: one row per data set, d and method, in the order of the grid."""
     estimated = estimates(cells)
     metric = headline(estimated)
-    splits = [split for split in splits_of(estimated) if split != "train"]
+    left_out = {"train"} | ({"holdout_perm"} if same_on_permuted(cells) else set())
+    splits = [split for split in splits_of(estimated) if split not in left_out]
     numbers = paper_numbers()
     folded = len({cell.settings.data.fold for cell in cells}) > 1
     header = ["data set", "d", "method", "runs" if folded else "seeds"]
     for split in splits:
         header += [f"{split} {metric_label(metric)}", "paper"]
     rows = []
-    for dataset, d, method in dict.fromkeys((c.settings.dataset, c.settings.d, c.settings.method) for c in cells):
-        seeds = [
-            cell
-            for cell in cells
-            if (cell.settings.dataset, cell.settings.d, cell.settings.method) == (dataset, d, method)
-        ]
+    for dataset, d, method in dict.fromkeys(map(kind_of, cells)):
+        seeds = [cell for cell in cells if kind_of(cell) == (dataset, d, method)]
         row = [dataset, str(d), method, f"{sum(cell.result is not None for cell in seeds)} of {len(seeds)}"]
         for split in splits:
             estimate = estimated.get((dataset, d, method, split, metric))
@@ -108,24 +105,49 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
+def kind_of(cell: Cell) -> tuple[str, int, str]:
+    return cell.settings.dataset, cell.settings.d, cell.settings.method
+
+
+def same_on_permuted(cells: list[Cell]) -> str:
+    """A sentence that stands for a column: with permuted nodes, every method has the value it has on the holdout.
+    Empty if some has not, or if nothing was permuted.
+    """
+    estimated = estimates(cells)
+    metric = headline(estimated)
+    pairs = [
+        (str(estimate), str(estimated.get((*kind[:3], "holdout_perm", metric))))
+        for kind, estimate in estimated.items()
+        if kind[3:] == ("holdout", metric)
+    ]
+    if not pairs or any(plain != permuted for plain, permuted in pairs):
+        return ""
+    return f"With permuted nodes (holdout_perm) every {metric_label(metric)} is the same, to the digits shown."
+
+
 def other_recipe(cells: list[Cell]) -> str:
     """How these cells differ from the paper's recipe, whose numbers are shown beside them; empty if they do not."""
     sentences = []
     for dataset in dict.fromkeys(cell.settings.dataset for cell in cells):
         if dataset in RECIPES:
-            ours = defaultdict(set)
-            for cell in cells:
-                if cell.settings.dataset == dataset:
-                    for name, value, _ in describe(type(cell.settings), cell.settings):
-                        ours[name].add(str(value))
+            ours = used(
+                (cell.settings.method, cell.settings.d, _as_text(cell))
+                for cell in cells
+                if cell.settings.dataset == dataset
+            )
             if phrases := other_settings(ours, dataset):
                 sentences.append(f"{dataset}, not as in the paper: {', '.join(phrases)}.")
     return " ".join(sentences)
 
 
+def _as_text(cell: Cell) -> dict[str, str]:
+    return {name: str(value) for name, value, _ in describe(type(cell.settings), cell.settings)}
+
+
 def results_table(cells: list[Cell]) -> Table:
     header, rows = table_rows(cells)
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    same = same_on_permuted(cells) or None
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=same, caption_justify="left", caption_style="")
     for i, name in enumerate(header):
         table.add_column(name, justify="left" if i in (0, 2) else "right")
     for row in rows:
@@ -134,39 +156,44 @@ def results_table(cells: list[Cell]) -> Table:
 
 
 def write_results(cells: list[Cell], folder: Path) -> None:
-    """results.csv (every metric and split), results.md (what the terminal shows) and cells.csv (one row per cell)."""
-    _write_cells(cells, folder / "cells.csv")
+    """results.csv (means: every metric and split), cells.csv (the same per cell), results.md (what the terminal shows);
+    rows are in the order of the cells.
+    """
     estimated = estimates(cells)
     numbers = paper_numbers()
-    with (folder / "results.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"])
-        for kind, estimate in sorted(estimated.items()):
-            paper: Any = numbers.get(kind, "")
-            writer.writerow(
-                [
-                    *kind,
-                    estimate.mean,
-                    estimate.half_width if estimate.half_width is not None else "",
-                    estimate.seeds,
-                    paper,
-                ]
-            )
+    means: list[list[Any]] = [
+        ["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"],
+        *(
+            [*kind, estimate.mean, estimate.half_width, estimate.seeds, numbers.get(kind)]
+            for kind, estimate in estimated.items()
+        ),
+    ]
+    _write_csv(folder / "results.csv", means)
+    _write_csv(folder / "cells.csv", _per_cell(cells))
     header, rows = table_rows(cells)
     lines = ["| " + " | ".join(map(escape, cells_)) + " |" for cells_ in (header, ["---"] * len(header), *rows)]
-    (folder / "results.md").write_text("\n".join([*lines, "", other_recipe(cells)]).rstrip() + "\n")
+    said = [text for text in (same_on_permuted(cells), other_recipe(cells)) if text]
+    (folder / "results.md").write_text("\n\n".join(["\n".join(lines), *said]) + "\n")
 
 
-def _write_cells(cells: list[Cell], path: Path) -> None:
-    """Settings, cost and every metric of each cell as split/metric; empty if it is not finished."""
+def _per_cell(cells: list[Cell]) -> list[list[Any]]:
+    """One row per cell, finished or not: what it is, what it took, and its metrics as split/metric."""
+    measured = dict.fromkeys(
+        (split, metric)
+        for cell in cells
+        for split, metrics in (cell.result or {}).get("metrics", {}).items()
+        for metric in metrics
+    )
     facts, costs = ("dataset", "method", "d", "seed"), ("epochs", "seconds", "parameters")
-    measured = [flat(cell.result["metrics"]) if cell.result else {} for cell in cells]
-    names = list(dict.fromkeys(name for row in measured for name in row))
+    rows: list[list[Any]] = [["key", *facts, "finished", *costs, *(f"{split}/{metric}" for split, metric in measured)]]
+    for cell in cells:
+        result = cell.result or {}
+        values = [result.get("metrics", {}).get(split, {}).get(metric) for split, metric in measured]
+        named = [getattr(cell.settings, name) for name in facts]
+        rows.append([cell.key, *named, cell.result is not None, *(result.get(name) for name in costs), *values])
+    return rows
+
+
+def _write_csv(path: Path, rows: list[list[Any]]) -> None:
     with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*facts, "key", "finished", *costs, *names])
-        for cell, metrics in zip(cells, measured, strict=True):
-            settings = [getattr(cell.settings, name) for name in facts]
-            spent = [(cell.result or {}).get(name, "") for name in costs]
-            values = [metrics.get(name, "") for name in names]
-            writer.writerow([*settings, cell.key, bool(cell.result), *spent, *values])
+        csv.writer(file).writerows(rows)

@@ -1,11 +1,10 @@
 """The reproduction scorecard: each of the paper's numbers beside ours."""
 
-from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
+from permlab.platform.report.blocks import Block, Entry, Section, Table
 from permlab.platform.report.findings import Findings, Number
-from permlab.platform.report.recipe import differences
 from permlab.platform.report.results import Kind, paper_numbers
 from permlab.platform.report.stored import SPLITS
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, signed
 from permlab.readouts.names import PAPER_METHODS, facts_of
 from permlab.tasks.metrics import metric_label
 
@@ -28,15 +27,11 @@ def scorecard_section(findings: Findings) -> Section:
     measured = [number for kind in counted if (number := ours[kind])]
     blocks: list[Block] = [
         f"{SOURCE} Of its {len(paper)} numbers {len(counted)} count, and {len(measured)} of these are measured here; "
-        f"{verdict(measured)}.",
+        f"{verdict(measured)}. What differs from the paper's recipe is listed at the top.",
         HOW,
         _summary(ours),
         _numbers(paper, ours),
     ]
-    for dataset in findings.sweep.datasets:
-        if compared(findings, dataset):
-            title = f"Differences from the paper's recipe, {pretty(dataset)}"
-            blocks.append(Items(differences(findings.sweep, dataset), title))
     return Section("scorecard", "Does it match the paper?", blocks)
 
 
@@ -81,7 +76,7 @@ def _summary(ours: dict[Kind, Number | None]) -> Table:
                 method,
                 f"{sum(number is not None for number in numbers)} of {len(numbers)}",
                 f"{sum(bool(number.inside) for number in judged)} of {len(judged)}" if judged else "–",
-                f"{sum(apart) / len(apart):+.3f}" if apart else "–",
+                signed(sum(apart) / len(apart)) if apart else "–",
                 f"{max(map(abs, apart)):.3f}" if apart else "–",
             ]
         )

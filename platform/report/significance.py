@@ -2,9 +2,10 @@
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings, Ranks
-from permlab.platform.report.statistics import ALPHA, LEAST_BLOCKS
+from permlab.platform.report.statistics import ALPHA, LEAST_BLOCKS, POWER
 from permlab.platform.report.stored import SPLITS
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, signed
+from permlab.platform.report.used import listed
 from permlab.tasks.metrics import metric_label
 
 RANDOM_SPLITS = (
@@ -28,7 +29,9 @@ FOLDS = (
 )
 FAMILY = (
     "Holm's correction covers everything in a table: every pair of methods at every d. Effect size: Hedges' g "
-    "of the paired differences. Training rows are not tested."
+    "of the paired differences. Training rows are not tested. A difference that is not significant is not shown to be "
+    "zero: the last table says how large one has to be to be found, by the noncentral t-distribution of the same test "
+    "at the median standard error of the pairs, which is itself estimated from these seeds."
 )
 RANKS = (
     "Ranks over data sets, by the headline metric. A data set is one block, in which methods are ranked by their mean "
@@ -46,12 +49,14 @@ def luck_section(findings: Findings) -> Section:
     if findings.testable:
         blocks += [*_how(findings), FAMILY]
         for dataset in findings.sweep.datasets:
-            for split in [name for name in findings.sweep.splits(dataset) if name != "train"]:
+            for split in [name for name in findings.splits(dataset) if name != "train"]:
                 blocks += _pairs(findings, dataset, split)
+        blocks.append(_power(findings))
     else:
         blocks.append(findings.why_no_test())
     ranks_by_split = {split: findings.ranks(split) for split in ("holdout", "holdout_perm", "validation")}
-    ranked = {split: ranks for split, ranks in ranks_by_split.items() if ranks}
+    shown = {split for dataset in findings.sweep.datasets for split in findings.splits(dataset)}
+    ranked = {split: ranks for split, ranks in ranks_by_split.items() if ranks and split in shown}
     if ranked:
         first = next(iter(ranked.values()))
         count = "is one" if first.datasets == 1 else f"are {first.datasets}"
@@ -87,11 +92,11 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
             f"{comparison.first} − {comparison.second}",
             str(d),
             str(comparison.test.seeds),
-            f"{comparison.test.difference:+.4f}",
+            signed(comparison.test.difference, 4),
             f"{comparison.test.t:.2f}",
             p_text(comparison.test.p),
             Entry(p_text(comparison.p_holm), comparison.significant),
-            f"{comparison.test.g:+.2f}",
+            signed(comparison.test.g, 2),
         ]
         for d, comparison in pairs
     ]
@@ -101,6 +106,23 @@ def _pairs(findings: Findings, dataset: str, split: str) -> list[Block]:
     t = "t" if findings.one_split(dataset) else "t, corrected"
     header = ["pair", "d", findings.sweep.unit(dataset), "difference", t, "p", "p, Holm", "Hedges' g"]
     return [Table(title, header, rows, folded=True)]
+
+
+def _power(findings: Findings) -> Table:
+    """What difference could be found at all, by the headline metric."""
+    rows: list[list[Entry | str]] = []
+    for dataset in findings.sweep.datasets:
+        metric = findings.sweep.headline(dataset) or ""
+        for split in [name for name in findings.splits(dataset) if name != "train"]:
+            for d in findings.sweep.widths(dataset):
+                place = (dataset, d, split, metric)
+                if found := findings.detectable(place):
+                    seeds = sorted({pair.test.seeds for pair in findings.comparisons[place]})
+                    where = f"{pretty(dataset)}, {metric_label(metric)}, {SPLITS[split]}"
+                    numbers = [f"{found.alone:.3f}", f"{found.first:.3f}", str(found.pairs)]
+                    rows.append([where, str(d), listed(map(str, seeds)), *numbers])
+    title = f"What difference between two methods these seeds could detect: found in {POWER:.0%} of repetitions"
+    return Table(title, ["where", "d", "seeds", "one pair alone", "first step of Holm's", "pairs"], rows)
 
 
 def p_text(p: float) -> str:

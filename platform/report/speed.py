@@ -31,7 +31,10 @@ def _figure(rows: list[dict[str, Any]], place: str) -> Figure:
             _series(method, [row for row in part if row["method"] == method])
             for method in dict.fromkeys(row["method"] for row in part)
         ]
-        panels.append(Panel(pretty(dataset), "d", "times as fast", series, x_log=True, y_log=True, share="ratio"))
+        widths = sorted({float(row["d"]) for row in part})
+        panels.append(
+            Panel(pretty(dataset), "d", "times as fast", series, x_log=True, y_log=True, share="ratio", x_ticks=widths)
+        )
     spoken = "; ".join(f"{row['method']} on {row['dataset']} at d = {row['d']}: {row['ratio']:.1f}×" for row in rows)
     title = "Training beside plain PyG and Lightning"
     bars = f"Bars: smallest to largest ratio of the runs. {place}."

@@ -1,10 +1,11 @@
 """What the sweep was, and what is missing from it."""
 
+from permlab.platform.report.as_run import as_run
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.numerics import numerics_sentence
 from permlab.platform.report.on_disk import UNDELIVERED, undelivered_line
-from permlab.platform.report.recipe import listed
+from permlab.platform.report.surroundings import surroundings
 from permlab.platform.report.tables import pretty
 
 WORDS = {
@@ -44,22 +45,7 @@ def state_section(findings: Findings) -> Section:
         blocks.append(Table(title, ["cell", "data set", "state", "why"], rows, folded=len(missing) > 12))
     if sentence := numerics_sentence(sweep.finished):
         blocks.append(sentence)
-    blocks.append(_settings(findings))
+    blocks += [as_run(sweep, dataset) for dataset in sweep.datasets if len(sweep.finished_of(dataset))]
+    if lines := surroundings(sweep):
+        blocks.append(Items(lines, "Where it was run"))
     return Section("state", "What was run", blocks)
-
-
-def _settings(findings: Findings) -> Items:
-    sweep = findings.sweep
-    seeds = sorted(int(seed) for seed in sweep.cells["seed"].unique())
-    shown = ", ".join(map(str, seeds)) if len(seeds) <= 10 else f"{len(seeds)}, from {seeds[0]} to {seeds[-1]}"
-    lines = [
-        f"data sets: {', '.join(pretty(dataset) for dataset in sweep.datasets)}",
-        f"methods: {', '.join(sweep.methods)}",
-        f"d: {', '.join(str(d) for d in sorted(sweep.cells['d'].unique()))}",
-        f"seeds: {shown}",
-    ]
-    settings = [sweep.settings(dataset) for dataset in sweep.datasets]
-    for key, name in (("train.epochs", "epochs"), ("train.optimizer", "optimiser"), ("train.learning_rate", "rate")):
-        if values := {value for values_of in settings for value in values_of.get(key, ())}:
-            lines.append(f"{name}: {listed(values)}")
-    return Items(lines)

@@ -12,22 +12,24 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 LEAST_SEEDS = 3  # no test with fewer
 LEAST_BLOCKS = 3  # fewest data sets for Friedman's test
 ALPHA = 0.05
+POWER = 0.8  # the share of repetitions in which a difference of the size that counts as detectable is found
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two methods over the same seeds: mean difference, t, its two-sided p, Hedges' g of the pairs."""
+    """Two methods over the same seeds: mean difference, t, its two-sided p, Hedges' g of the pairs, standard error."""
 
     seeds: int
     difference: float
     t: float
     p: float
     g: float
+    error: float
 
 
 def paired_test(
@@ -45,9 +47,36 @@ def paired_test(
     mean, spread = float(difference.mean()), float(difference.std(ddof=1))
     if spread == 0:  # the same difference in every seed
         same = mean == 0
-        return PairedTest(n, mean, 0.0 if same else math.copysign(math.inf, mean), float(same), 0.0 if same else mean)
-    t = mean / (spread * math.sqrt(1 / n + test_share))
-    return PairedTest(n, mean, t, float(2 * stats.t.sf(abs(t), n - 1)), mean / spread * (1 - 3 / (4 * (n - 1) - 1)))
+        t, g = (0.0, 0.0) if same else (math.copysign(math.inf, mean), mean)
+        return PairedTest(n, mean, t, float(same), g, 0.0)
+    error = spread * math.sqrt(1 / n + test_share)
+    p = float(2 * stats.t.sf(abs(mean / error), n - 1))
+    return PairedTest(n, mean, mean / error, p, mean / spread * (1 - 3 / (4 * (n - 1) - 1)), error)
+
+
+def detectable(error: float, seeds: int, alpha: float = ALPHA) -> float:
+    """The true difference that a paired test with this standard error finds in POWER of all repetitions.
+
+    With a true difference δ the test's t has the noncentral t-distribution with n − 1 degrees of freedom and
+    noncentrality δ / error; it is found where |t| exceeds the two-sided critical value of `alpha`. `error` comes from
+    the same few seeds, so the result is as rough as they are.
+    """
+    return error * _noncentrality(seeds, alpha)
+
+
+@cache
+def _noncentrality(seeds: int, alpha: float) -> float:
+    """The noncentrality at which the two-sided t-test at `alpha` has the power POWER."""
+    freedom = seeds - 1
+    critical = float(stats.t.ppf(1 - alpha / 2, freedom))
+
+    def lacking(shift: float) -> float:  # the part below −critical is far less than 1 % of it
+        return float(stats.nct.sf(critical, freedom, shift)) - POWER
+
+    high = critical
+    while lacking(high) < 0:
+        high *= 2
+    return float(optimize.brentq(lacking, 0.0, high))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -1,16 +1,18 @@
 """A sweep as it was stored, in the runs folder or in MLflow: all that a report may look at."""
 
 import json
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 import pandas as pd
 
+from permlab.platform.report.used import Used, used
 from permlab.readouts.names import methods_in_order
 from permlab.tasks.metrics import Metric, headline_of, in_order, remember
+
+TAGS = ("numerics", "objective", "git.commit", "versions")  # of a cell's run, columns of `cells`
 
 SPLITS = {
     "train": "training",
@@ -31,9 +33,9 @@ class StoredTuning:
 
 @dataclass
 class StoredSweep:
-    """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, numerics as JSON, params:
-    its settings as text, and what was measured at its end under the names of the metrics); `histories`: one row per
-    cell and evaluated epoch.
+    """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, TAGS, params: its settings
+    as text, and what was measured at its end under the names of the metrics); `histories`: one row per cell and
+    evaluated epoch; `params`: the settings of the sweep as text.
     """
 
     name: str
@@ -46,7 +48,7 @@ class StoredSweep:
     tuning: StoredTuning | None = None
     undelivered: int = 0  # cells that are finished on disk, but not in the store
     tracked: bool = True
-    protocol: str = "paper"
+    params: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for objective in self._objectives(self.cells):
@@ -83,6 +85,10 @@ class StoredSweep:
         return long.assign(split=parts[0] if len(long) else "", metric=parts[1] if len(long) else "")
 
     @property
+    def protocol(self) -> str:
+        return self.params.get("protocol", "paper")
+
+    @property
     def _folds(self) -> pd.Series:
         """The fold of every finished cell, as text; None without folds."""
         cells = self.finished
@@ -94,20 +100,19 @@ class StoredSweep:
         folds = self._folds[self.finished["dataset"] == dataset]
         return "folds" if folds.nunique() > 1 else "seeds"
 
-    def settings(self, dataset: str) -> dict[str, set[str]]:
-        """The settings of the finished cells of a data set: the values of each, as text; empty if none are stored."""
-        values: dict[str, set[str]] = defaultdict(set)
-        for params in self._finished_of(dataset).get("params", []):
-            for name, value in params.items():
-                values[name].add(value)
-        return dict(values)
+    def settings(self, dataset: str) -> Used:
+        """The settings of the finished cells of a data set; empty if none are stored."""
+        cells = self.finished_of(dataset)
+        if "params" not in cells:
+            return {}
+        return used(zip(cells["method"], cells["d"], cells["params"], strict=True))
 
     def sizes(self, dataset: str, part: str) -> list[float]:
         """How many graphs a part of the split has in the finished cells, as far as that is stored."""
-        column = self._finished_of(dataset).get(f"graphs/{part}")
+        column = self.finished_of(dataset).get(f"graphs/{part}")
         return [] if column is None else sorted(column.dropna().unique())
 
-    def _finished_of(self, dataset: str) -> pd.DataFrame:
+    def finished_of(self, dataset: str) -> pd.DataFrame:
         return self.finished[self.finished["dataset"] == dataset]
 
     @property
@@ -129,7 +134,7 @@ class StoredSweep:
     def headline(self, dataset: str) -> str | None:
         """The metric that a person looks at first."""
         measured = self.metrics(dataset)
-        stored = [objective["headline"] for objective in self._objectives(self._finished_of(dataset))]
+        stored = [objective["headline"] for objective in self._objectives(self.finished_of(dataset))]
         return next((name for name in stored if name in measured), headline_of(measured)) or None
 
     def splits(self, dataset: str) -> list[str]:

@@ -15,13 +15,21 @@ PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
 
 
 def tables_section(findings: Findings) -> Section:
-    blocks: list[Block] = [f"Mean ± 95 % interval over {_units(findings)} (Student's t). {_bold(findings)}"]
+    several = any(number.estimate.half_width is not None for number in findings.numbers.values())
+    means = (
+        f"Mean ± 95 % interval over {_units(findings)} (Student's t)."
+        if several
+        else "Values of one seed each, without intervals."
+    )
+    blocks: list[Block] = [f"{means} {_bold(findings)}"]
     if any(number.paper is not None for number in findings.numbers.values()):
         blocks.append(
             "Small print: the paper's number, a single run; ✓ it lies where one more run of ours would fall 95 times "
             "in 100, ✗ it does not; without a mark there is no such interval."
         )
-        blocks += _recipes(findings)
+        if any(differences(findings.sweep, dataset) for dataset in findings.sweep.datasets):
+            blocks.append("The paper's numbers come from another recipe; what differs is listed at the top.")
+    blocks += [text for dataset in findings.sweep.datasets if (text := permuted_sentence(findings, dataset))]
     return Section("tables", "Tables", [*blocks, *paper_tables(findings)])
 
 
@@ -38,14 +46,14 @@ def _units(findings: Findings) -> str:
     return " or ".join(sorted({findings.sweep.unit(dataset) for dataset in findings.sweep.datasets}))
 
 
-def _recipes(findings: Findings) -> list[Block]:
-    """How our recipe differs from the paper's, for every data set of the paper."""
-    recipes = {dataset: differences(findings.sweep, dataset) for dataset in findings.sweep.datasets}
-    return [
-        f"{pretty(dataset)}, differences from the paper's recipe: {'; '.join(told)}."
-        for dataset, told in recipes.items()
-        if told
-    ]
+def permuted_sentence(findings: Findings, dataset: str) -> str:
+    """Stands for rows, panels and columns that would repeat others; empty if they do not."""
+    if len(findings.splits(dataset)) == len(findings.sweep.splits(dataset)):
+        return ""
+    return (
+        f"{pretty(dataset)}: with permuted nodes every metric of every method is that of the holdout, to the digits "
+        "shown, so it has no rows and no panels of its own."
+    )
 
 
 def paper_tables(findings: Findings) -> list[Table]:
@@ -54,12 +62,13 @@ def paper_tables(findings: Findings) -> list[Table]:
         for metric in [name for name in sweep.metrics(dataset) if name != "loss"]:
             for d in sweep.widths(dataset):
                 rows: list[list[Entry | str]] = []
-                for split in sweep.splits(dataset):
+                for split in findings.splits(dataset):
                     numbers = [findings.numbers.get(((dataset, d, split, metric), m)) for m in sweep.methods]
                     rows.append([SPLITS[split], *(entry(number) for number in numbers)])
                 better = "higher" if higher_is_better(metric) else "lower"
                 title = f"{pretty(dataset)}, {metric_label(metric)}, d = {d} ({better} is better)"
-                tables.append(Table(title, ["", *sweep.methods], rows, latex=True))
+                label = f"{slug(dataset)}-{slug(metric)}-d{d}"
+                tables.append(Table(title, ["", *sweep.methods], rows, label=label))
     return tables
 
 
@@ -71,6 +80,17 @@ def entry(number: Number | None) -> Entry:
         mark = {True: " ✓", False: " ✗", None: ""}[number.inside]
         note = f"paper {number.paper:.3f}{mark}"
     return Entry(str(number.estimate), number.best or number.tied, note, number.inside)
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's name or a label."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """With its sign, but zero as 0.000."""
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
 
 
 def pretty(dataset: str) -> str:

@@ -3,11 +3,11 @@
 import pandas as pd
 
 from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
-from permlab.platform.report.epochs import slug
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.overview import row
 from permlab.platform.report.results import Estimate
 from permlab.platform.report.stored import SPLITS
-from permlab.platform.report.tables import pretty
+from permlab.platform.report.tables import pretty, signed, slug
 from permlab.tasks.metrics import higher_is_better, metric_label
 
 
@@ -27,7 +27,7 @@ def width_figure(findings: Findings, dataset: str) -> Figure | None:
     if metric is None or len(widths) < 2:
         return None
     panels, spoken = [], []
-    for split in sweep.splits(dataset):
+    for split in findings.splits(dataset):
         series = []
         for method in sweep.methods:
             places = [((dataset, d, split, metric), method) for d in widths]
@@ -35,36 +35,36 @@ def width_figure(findings: Findings, dataset: str) -> Figure | None:
             if points:
                 series.append(_bars(method, [float(d) for d, _ in points], [estimate for _, estimate in points]))
         label = metric_label(metric)
-        panels.append(Panel(SPLITS[split], "d", label, series, x_log=True, share="all"))
+        panels.append(Panel(SPLITS[split], "d", label, series, x_log=True, share="all", x_ticks=[*map(float, widths)]))
         spoken.append(f"{SPLITS[split]}: " + "; ".join(f"{s.method} {_list(s.y)}" for s in series))
     title = f"{pretty(dataset)}: {metric_label(metric)} against d"
     alt = f"{title}, d = {', '.join(map(str, widths))}. {'. '.join(spoken)}."
-    return Figure(f"width-{slug(dataset)}", title, alt, panels, len(panels), "Bars are 95 % intervals over seeds.")
+    return Figure(f"width-{slug(dataset)}", title, alt, panels, len(panels), bars_told(panels))
 
 
 def gap_figure(findings: Findings, dataset: str) -> Figure | None:
     """How much of the headline metric is lost when the holdout's nodes are permuted, seed by seed."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
-    panels, spoken = [], []
+    panels, spoken, same = [], [], findings.unchanged(dataset)
     for d in sweep.widths(dataset):
         plain, permuted = (findings.by_place.get((dataset, d, s, metric or "")) for s in ("holdout", "holdout_perm"))
         if plain is None or permuted is None:
             continue
         loss = (plain - permuted) if higher_is_better(metric) else (permuted - plain)
-        series = []
-        for method in loss.columns:
-            estimate = Estimate.of(loss[method].dropna().tolist())
-            half = estimate.half_width or 0.0
-            series.append(
-                Series(method, [estimate.mean], [0.0], [estimate.mean - half], [estimate.mean + half], line=False)
-            )
-            spoken.append(f"{method} {estimate.mean:+.3f}" + (f" at d = {d}" if method == loss.columns[-1] else ""))
+        estimates = {name: Estimate.of(loss[name].dropna().tolist()) for name in loss.columns if name not in same}
+        estimates = {name: estimate for name, estimate in estimates.items() if estimate.seeds}
+        series = [row(method, estimate) for method, estimate in estimates.items()]
+        if not series:
+            continue
+        spoken += [f"{method} {signed(estimate.mean)} at d = {d}" for method, estimate in estimates.items()]
         label = f"{metric_label(metric or '')} {'lost' if higher_is_better(metric) else 'added'}"
         panels.append(Panel(f"d = {d}", label, "", series, "rows", zero_line=True))
     if not panels:
         return None
     title = f"{pretty(dataset)}: what permuted nodes cost"
-    caption = "Holdout against the same holdout with every graph's nodes permuted. Zero: the readout is invariant."
+    caption = "Holdout against the same holdout with every graph's nodes permuted."
+    if same:
+        caption += f" Not drawn, because it changes nothing for them: {', '.join(same)}."
     return Figure(f"gap-{slug(dataset)}", title, f"{title}: {', '.join(spoken)}.", panels, min(len(panels), 4), caption)
 
 
@@ -96,11 +96,19 @@ def cost_figure(findings: Findings, dataset: str) -> Figure | None:
     title = f"{pretty(dataset)}: cost and quality"
     spoken = "; ".join(f"{s.method} {', '.join(f'{x:.3g}' for x in s.x)}" for s in panels[0].series)
     alt = f"{title}: {label} against seconds and parameters. {panels[0].title}, by d: {spoken}."
-    return Figure(f"cost-{slug(dataset)}", title, alt, panels, 2, "One point per method and d, joined by d.")
+    caption = f"One point per method and d{', joined by d' * (len(sweep.widths(dataset)) > 1)}. {bars_told(panels)}"
+    return Figure(f"cost-{slug(dataset)}", title, alt, panels, 2, caption)
+
+
+def bars_told(panels: list[Panel]) -> str:
+    bars = any(series.low for panel in panels for series in panel.series)
+    return "Bars are 95 % intervals over seeds." if bars else "One seed each, so there are no intervals."
 
 
 def _bars(method: str, x: list[float], estimates: list[Estimate], labels: list[str] | None = None) -> Series:
     mean = [estimate.mean for estimate in estimates]
+    if all(estimate.half_width is None for estimate in estimates):
+        return Series(method, x, mean, labels=labels or [])
     half = [estimate.half_width or 0.0 for estimate in estimates]
     low = [m - h for m, h in zip(mean, half, strict=True)]
     high = [m + h for m, h in zip(mean, half, strict=True)]

@@ -1,36 +1,64 @@
 """What tuning gave: how studies went, what mattered, and whether the chosen settings beat the default ones."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from permlab.platform.report.blocks import Block, Entry, Figure, Panel, Section, Series, Table
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.results import Estimate
 from permlab.platform.report.statistics import ALPHA, LEAST_SEEDS, PairedTest, holm, paired_test
-from permlab.platform.report.stored import StoredSweep
-from permlab.platform.report.tables import pretty
-from permlab.platform.tuning.choice import best_of
+from permlab.platform.report.stored import SPLITS, StoredSweep
+from permlab.platform.report.surroundings import command
+from permlab.platform.report.tables import pretty, signed
+from permlab.platform.tuning.choice import baseline_name, best_of
 from permlab.tasks.metrics import higher_is_better, metric_label
 
 HOW = (
-    "Each (data set, method, d) was tuned separately, with the same budget, on validation parts cut from the training "
-    "data; the holdout was not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of "
-    "the last evaluation, not of the best. The best of many noisy trials looks better than it is: the gain on "
-    "validation is optimistic, the holdout decides. All seeds below hold out the same graphs, those that the trials "
-    "never saw, so intervals show the luck of weights and order, not of the split."
+    "Each (data set, method, d) was tuned separately on validation parts cut from the training data; the holdout was "
+    "not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of the last evaluation, not "
+    "of the best. The best of many noisy trials looks better than it is: the gain on validation is optimistic, the "
+    "holdout decides. All seeds of the sweep hold out the same graphs, those that the trials never saw, so intervals "
+    "show the luck of weights and order, not of the split."
 )
+NOT_COMPARED = ("method", "d", "seed", "experiment", "runs", "track", "accelerator", "threads", "train.engine")
 BEST_DRAWN = 3  # trials drawn with markers in the parallel coordinates
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Tuned against default settings at one d, over the seeds that both have."""
+
+    dataset: str
+    d: int
+    method: str
+    split: str
+    metric: str
+    default: Estimate
+    tuned: Estimate
+    difference: Estimate
+    verdict: str
+
+    @property
+    def told(self) -> str:
+        """`+0.012 ± 0.010, better`"""
+        half = f" ± {self.difference.half_width:.3f}" if self.difference.half_width is not None else ""
+        return f"{signed(self.difference.mean)}{half}, {self.verdict}"
 
 
 def tuning_section(findings: Findings) -> Section | None:
     tuning = findings.sweep.tuning
     if tuning is None:
         return None
-    blocks: list[Block] = [HOW, _validation(tuning.studies)]
-    blocks += [_holdout(findings.sweep, tuning.default)] if tuning.default else []
-    blocks += [_chosen(tuning.chosen)]
+    blocks: list[Block] = [HOW]
     if tuning.studies:
-        blocks += [_history(tuning.studies), _importances(tuning.studies), _coordinates(tuning.studies)]
+        blocks.append(_validation(tuning.studies))
+    gains = gains_on_holdout(findings.sweep)
+    blocks.append(_holdout(gains) if gains else _no_default(findings.sweep))
+    blocks.append(_chosen(tuning.chosen))
+    if tuning.studies:
+        blocks += [_history(tuning.studies), _importances(tuning.studies)]
+        blocks += _coordinates(tuning.studies)
     return Section("tuning", "What did tuning find?", blocks)
 
 
@@ -60,41 +88,76 @@ def _validation(studies: list[dict[str, Any]]) -> Table:
     return Table("Best against default, validation", header, rows)
 
 
-def _holdout(tuned: StoredSweep, default: StoredSweep) -> Table:
-    """Over the seeds that both sweeps have."""
-    rows: list[list[Entry | str]] = []
-    for dataset in tuned.datasets:
-        metric = tuned.headline(dataset) or ""
-        for split in [name for name in tuned.splits(dataset) if name != "train"]:
-            rows += _gains(tuned, default, dataset, split, metric)
+def _holdout(gains: list[Gain]) -> Table:
+    rows: list[list[Entry | str]] = [
+        [
+            gain.method,
+            f"{pretty(gain.dataset)}, d = {gain.d}",
+            f"{SPLITS[gain.split]} {metric_label(gain.metric)}",
+            str(gain.tuned.seeds),
+            str(gain.default),
+            str(gain.tuned),
+            Entry(gain.told.removesuffix(f", {gain.verdict}"), note=gain.verdict),
+        ]
+        for gain in gains
+    ]
     header = ["method", "cells", "measured", "seeds", "default", "tuned", "tuned − default"]
-    title = "Tuned against default, on the holdout (mean ± 95 % interval over seeds; verdicts after Holm's correction)"
+    title = "Tuned against default (mean ± 95 % interval over seeds; verdicts after Holm's correction)"
     return Table(title, header, rows)
 
 
-def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str, split: str, metric: str) -> list[list[Entry | str]]:
-    """One row per d and method. Both sweeps hold out the same graphs in all seeds: the test is the paired t-test."""
+def _no_default(tuned: StoredSweep) -> str:
+    """What to run, so that the report can show the gain."""
+    split = next(iter(tuned.tuning.chosen), {}).get("split_seed", 0) if tuned.tuning else 0
+    params = tuned.params | {"name": baseline_name(tuned.name), "tuned": "[]", "data.split_seed": str(split)}
+    return (
+        "What tuning gained on the holdout is not known: the default settings were not run on the same split. "
+        f"This runs them; then write the report again: {command(params)}"
+    )
+
+
+def gains_on_holdout(tuned: StoredSweep) -> list[Gain]:
+    """By the headline metric. Empty if the sweep was not tuned, or the defaults were not measured on the same split."""
+    default = tuned.tuning.default if tuned.tuning else None
+    return [gain for dataset in tuned.datasets for gain in _gains(tuned, default, dataset)] if default else []
+
+
+def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str) -> list[Gain]:
+    """Both sweeps hold out the same graphs in all seeds, so the test is the paired t-test."""
+    split, metric = "holdout", tuned.headline(dataset) or ""
+    if not _comparable(tuned, default, dataset):
+        return []
     pairs: list[tuple[int, str, list[float], list[float]]] = []
     for d in tuned.widths(dataset):
         for method in tuned.methods:
-            ours, theirs = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
-            seeds = sorted(set(ours) & set(theirs))
+            new, old = (_by_seed(sweep, dataset, d, method, split, metric) for sweep in (tuned, default))
+            seeds = sorted(set(new) & set(old))
             if seeds:
-                pairs.append((d, method, [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]))
-    tests = [paired_test(ours, theirs, 0.0) for _, _, ours, theirs in pairs]
+                pairs.append((d, method, [new[seed] for seed in seeds], [old[seed] for seed in seeds]))
+    chosen = tuned.tuning.chosen if tuned.tuning else []
+    kept = {
+        (choice["method"], choice["d"]) for choice in chosen if choice["dataset"] == dataset and choice["trial"] == 0
+    }
+    tests = [None if (name, d) in kept else paired_test(ours, theirs, 0.0) for d, name, ours, theirs in pairs]
     corrected = iter(holm([test.p for test in tests if test]))
-    return [
-        [
-            method,
-            f"{pretty(dataset)}, d = {d}",
-            f"{split.replace('_perm', ', permuted')} {metric_label(metric)}",
-            str(len(ours)),
-            str(Estimate.of(theirs)),
-            str(Estimate.of(ours)),
-            Entry(_signed(ours, theirs), note=_verdict(test, next(corrected) if test else 1.0, metric)),
-        ]
-        for (d, method, ours, theirs), test in zip(pairs, tests, strict=True)
-    ]
+    gains = []
+    for (d, method, ours, theirs), test in zip(pairs, tests, strict=True):
+        verdict = _verdict(test, next(corrected), metric) if test else f"fewer than {LEAST_SEEDS} seeds"
+        if (method, d) in kept:
+            verdict = "the default settings were chosen"
+        difference = Estimate.of([a - b for a, b in zip(ours, theirs, strict=True)])
+        estimates = (Estimate.of(theirs), Estimate.of(ours), difference)
+        gains.append(Gain(dataset, d, method, split, metric, *estimates, verdict))
+    return gains
+
+
+def _comparable(tuned: StoredSweep, default: StoredSweep, dataset: str) -> bool:
+    """Whether both hold out the same graphs, and differ in nothing but what was tuned."""
+    ours, theirs = tuned.settings(dataset), default.settings(dataset)
+    fields = [field for choice in (tuned.tuning.chosen if tuned.tuning else []) for field in choice["settings"]]
+    free = {*fields, *(field.partition(".")[0] for field in fields), *NOT_COMPARED}
+    same = all(set(ours[name]) == set(theirs.get(name, ())) for name in ours if name not in free)
+    return same and set(ours.get("data.split_seed", ["None"])) != {"None"}
 
 
 def _by_seed(sweep: StoredSweep, dataset: str, d: int, method: str, split: str, metric: str) -> dict[int, float]:
@@ -109,14 +172,7 @@ def _by_seed(sweep: StoredSweep, dataset: str, d: int, method: str, split: str, 
     return {int(seed): float(value) for seed, value in zip(part["seed"], part["value"], strict=True)}
 
 
-def _signed(ours: list[float], theirs: list[float]) -> str:
-    gain = Estimate.of([a - b for a, b in zip(ours, theirs, strict=True)])
-    return f"{gain.mean:+.3f}" + (f" ± {gain.half_width:.3f}" if gain.half_width is not None else "")
-
-
-def _verdict(test: PairedTest | None, p: float, metric: str) -> str:
-    if test is None:
-        return f"fewer than {LEAST_SEEDS} seeds"
+def _verdict(test: PairedTest, p: float, metric: str) -> str:
     if p >= ALPHA:
         return "not significant"
     return "better" if (test.difference > 0) == (higher_is_better(metric)) else "worse"
@@ -125,7 +181,7 @@ def _verdict(test: PairedTest | None, p: float, metric: str) -> str:
 def _chosen(chosen: list[dict[str, Any]]) -> Table:
     fields = list(dict.fromkeys(field for choice in chosen for field in choice["settings"]))
     rows: list[list[Entry | str]] = [
-        [choice["method"], where(choice), *(_short(choice["settings"].get(field, "–")) for field in fields)]
+        [choice["method"], where(choice), *(_short(choice["settings"].get(field, "default")) for field in fields)]
         for choice in chosen
     ]
     return Table("Chosen settings", ["method", "study", *fields], rows)
@@ -151,7 +207,8 @@ def _history(studies: list[dict[str, Any]]) -> Figure:
             if best:
                 spoken.append(f"{method}, {place}: from {done[0]['value']:.3f} to {best[-1]:.3f}")
         metric = metric_label(here[0]["metric"])
-        panels.append(Panel(place, "trial", f"validation {metric}", series))
+        trials = sorted({number for line in series for number in line.x})
+        panels.append(Panel(place, "trial", f"validation {metric}", series, x_ticks=trials))
     title = "History of the studies"
     caption = "Points: finished trials; hollow: pruned ones, at their last value; lines: the best so far."
     return Figure("tuning-history", title, f"{title}. {'; '.join(spoken)}.", panels, min(len(panels), 2), caption)
@@ -171,7 +228,7 @@ def _importances(studies: list[dict[str, Any]]) -> Table:
     return Table(title, ["method", "study", *fields], rows)
 
 
-def _coordinates(studies: list[dict[str, Any]]) -> Figure:
+def _coordinates(studies: list[dict[str, Any]]) -> list[Figure]:
     """One line per finished trial over its settings, each scaled from lowest to highest, and its value."""
     panels, axes = [], {}
     for study in studies:
@@ -190,7 +247,11 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
         if series:
             names = [*study["space"], metric_label(study["metric"])]
             axes[study["method"]] = ", ".join(f"{i + 1} {name}" for i, name in enumerate(names))
-            panels.append(Panel(f"{study['method']}, {where(study)}", "axis", "lowest to highest", series))
+            ticks = [float(i + 1) for i in range(len(names))]
+            title = f"{study['method']}, {where(study)}"
+            panels.append(Panel(title, "axis", "lowest to highest", series, x_ticks=ticks))
+    if not panels:
+        return []
     title = "Parallel coordinates"
     alt = f"{title}: one line per finished trial; the tables above give the chosen settings and their values."
     named = [f"{', '.join(m for m in axes if axes[m] == text)}: {text}" for text in dict.fromkeys(axes.values())]
@@ -198,7 +259,7 @@ def _coordinates(studies: list[dict[str, Any]]) -> Figure:
         f"One line per finished trial; the best {BEST_DRAWN} with markers. Logarithmic where the search is. "
         f"Axes of {'; '.join(named)}."
     )
-    return Figure("tuning-coordinates", title, alt, panels, min(max(len(panels), 1), 2), caption)
+    return [Figure("tuning-coordinates", title, alt, panels, min(len(panels), 2), caption)]
 
 
 def _height(spec: dict[str, Any], value: Any) -> float:

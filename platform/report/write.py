@@ -9,14 +9,14 @@ from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
 from permlab.platform.report.markdown import to_markdown
 from permlab.platform.report.page import to_page
-from permlab.platform.report.picture import draw
+from permlab.platform.report.picture import FORMATS, draw
 from permlab.platform.report.sections import SECTIONS
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.report.tables import numbers_frame, tests_frame
 
 
 def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int | None], None]) -> None:
-    """report.html, report.md, tables.tex, tables.csv, tables.parquet, tests.csv, and figures/ as PNG and SVG."""
+    """report.html, report.md, tables.tex, tables.csv, tables.parquet, tests.csv; figures/: pictures, data, scripts."""
     findings = Findings(sweep)
     sections = [section for make in SECTIONS if (section := make(findings))]
     title = f"PermLab report: {sweep.name}"
@@ -32,8 +32,9 @@ def write_report(sweep: StoredSweep, folder: Path, progress: Callable[[int, int 
     figures = [figure for section in sections for figure in section.figures]
     pictures, styles = folder / "figures", styles_of(methods_in(figures))
     pictures.mkdir(exist_ok=True)
-    for old in (*pictures.glob("*.png"), *pictures.glob("*.svg")):
-        old.unlink()  # of an earlier report
+    for ending in FORMATS:
+        for old in pictures.glob(f"*.{ending}"):
+            old.unlink()  # of an earlier report
     for i, figure in enumerate(figures):
         draw(figure, pictures, styles)
         progress(i + 1, len(figures))

@@ -1,7 +1,7 @@
 """Metrics epoch by epoch: history.jsonl of a run, and one table with the histories of all cells of a sweep."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ import pyarrow.parquet
 
 from permlab.datasets.seal import sealed
 from permlab.platform.errors import DamagedFile
-from permlab.platform.files.json_files import parse_sealed, without_nan
+from permlab.platform.files.json_files import parse_sealed, read_json, without_nan
 
 FILE_NAME = "history.jsonl"
-FACTS = {"dataset": pa.string(), "method": pa.string(), "d": pa.int64(), "seed": pa.int64()}
+FACTS = ("dataset", "method", "d", "seed")  # what the table of a sweep says of a cell, besides its key
 
 
 def history_line(entry: dict[str, Any]) -> str:
@@ -44,20 +44,31 @@ def _is_measured(value: Any) -> bool:
     return value is None or isinstance(value, int | float)
 
 
-def gather(folders: Iterable[Path], path: Path, facts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), the cell's FACTS as far
-    as `facts` has them by key, epoch, split/metric.
+def gather(folders: Iterable[Path], path: Path) -> None:
+    """Write the evaluated epochs of the cells in these folders: columns key (a folder's name), dataset, method, d,
+    seed, epoch, split/metric. A trial of a tuning has several seeds, so its seed is null.
 
     A cell whose history is damaged is left out: it must be run again.
     """
-    rows = [{"key": folder.name} | entry for folder in folders for entry in evaluated(whole_history(folder))]
-    names = ["epoch", *sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss"})]
-    columns = {"key": pa.array([row["key"] for row in rows], pa.string()).dictionary_encode()}
-    for name, kind in FACTS.items():
-        values = pa.array([facts.get(row["key"], {}).get(name) for row in rows], kind)
-        columns[name] = values.dictionary_encode() if kind == pa.string() else values
-    columns |= {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
-    pa.parquet.write_table(pa.table(columns), path)
+    rows = [
+        {"key": folder.name} | _facts(folder) | entry
+        for folder in folders
+        for entry in evaluated(whole_history(folder))
+    ]
+    names = sorted({name for row in rows for name in row} - {"key", "epoch", "train/running_loss", *FACTS})
+    texts = {
+        name: pa.array([row[name] for row in rows], pa.string()).dictionary_encode() for name in ("key", *FACTS[:2])
+    }
+    numbers = {name: pa.array([row[name] for row in rows], pa.int64()) for name in (*FACTS[2:], "epoch")}
+    metrics = {name: pa.array([row.get(name) for row in rows], pa.float32()) for name in names}
+    pa.parquet.write_table(pa.table(texts | numbers | metrics), path)
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    settings = (read_json(folder / "run.json") or {}).get("params", {})
+    return {name: settings.get(name) for name in FACTS[:2]} | {
+        name: int(text) if (text := settings.get(name, "")).isdecimal() else None for name in FACTS[2:]
+    }
 
 
 def whole_history(folder: Path) -> list[dict[str, Any]]:

@@ -9,10 +9,12 @@ checkpoint.pt, checkpoint.before: while it is under way
 
 import hashlib
 import json
+import platform
 import socket
 import subprocess
 import time
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ from permlab.tasks.data import EvaluationLoader
 from permlab.tasks.objectives import Objective
 
 RUN = "run.json"
+VERSIONS = ("permlab", "torch-geometric", "pytorch-lightning")  # recorded; the numerics have torch's and others
 SUMMARY = ("dataset", "method", "d", "seed", "epochs", "key", "seconds", "metrics", "engine")
 
 
@@ -82,6 +85,7 @@ class Record:
             "dataset": manifest.name,
             "dataset.digest": manifest.digest,
             "git.commit": _git_commit(),
+            "versions": json.dumps({name: version(name) for name in VERSIONS} | {"Python": platform.python_version()}),
             "host": socket.gethostname(),
             "device": device_of(settings.accelerator),
         }

@@ -11,13 +11,13 @@ import yaml
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.secrets import mask
-from permlab.platform.report.stored import StoredSweep, StoredTuning
+from permlab.platform.report.stored import TAGS, StoredSweep, StoredTuning
 from permlab.platform.run.histories import FACTS, evaluated, whole_history
 from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
 from permlab.platform.tracking.sweep_summary import NOTE, REPORT, report_line, with_report
 from permlab.platform.tracking.view import ONCE, place_of
 from permlab.platform.tuning.choice import FILE as CHOSEN
-from permlab.platform.tuning.choice import STUDIES, baseline_name
+from permlab.platform.tuning.choice import STUDIES, baselines
 
 REPORT_FILE = "report/report.html"
 MODELS = "models:/"
@@ -45,13 +45,13 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
             histories = _histories(client, parent.info.run_id, cells, Path(folder))
             chosen = _chosen(client, parent.info.run_id, Path(folder))
             studies = _studies(client, chosen, Path(folder))
-            has_default = client.get_experiment_by_name(baseline_name(name)) is not None
+            default = next(filter(client.get_experiment_by_name, baselines(name, chosen)), None) if chosen else None
     tuning = None
     if chosen:
-        tuning = StoredTuning(chosen, studies, read_sweep(baseline_name(name), runs) if has_default else None)
+        tuning = StoredTuning(chosen, studies, read_sweep(default, runs) if default else None)
     run = parent.info
-    protocol = parent.data.params.get("protocol", "paper")
-    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning, protocol=protocol)
+    params = parent.data.params
+    return StoredSweep(name, run.status, mask(uri), run.run_id, cells, histories, tuning=tuning, params=params)
 
 
 def download_artifacts(run_id: str, runs: Path) -> Path:
@@ -142,10 +142,10 @@ def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
         run = runs.get(cell["key"])
         row = {key: cell[key] for key in ("key", "name", "dataset", "method", "d", "seed")}
         if run is None:
-            row |= {"status": "WAITING", "run_id": "", "error": "", "numerics": "", "objective": ""}
+            row |= {"status": "WAITING", "run_id": "", "error": ""} | dict.fromkeys(TAGS, "")
         else:
             row |= {"status": run.info.status, "run_id": run.info.run_id, "params": run.data.params}
-            row |= {name: run.data.tags.get(name, "") for name in ("error", "numerics", "objective")}
+            row |= {name: run.data.tags.get(name, "") for name in ("error", *TAGS)}
             row |= {name.removeprefix(ONCE): value for name, value in run.data.metrics.items()}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -160,7 +160,8 @@ def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> p
     table = pd.DataFrame(columns=["key", "epoch"])
     if any(item.path == "histories.parquet" for item in client.list_artifacts(run_id)):
         table = pd.read_parquet(client.download_artifacts(run_id, "histories.parquet", str(folder)))
-        table = table[table["key"].isin(finished["key"])].astype({"key": str}).drop(columns=FACTS, errors="ignore")
+        table = table[table["key"].isin(finished["key"])].astype({"key": str})
+        table = table.drop(columns=list(FACTS), errors="ignore")  # the cells have them
     later = finished[~finished["key"].isin(table["key"])]
     rows = []
     for key, cell_run in zip(later["key"], later["run_id"], strict=True):

@@ -82,8 +82,7 @@ class SweepDelivery(Delivery):
     def _finish(self, status: str, ended: float) -> None:
         fingerprint = self._fingerprint()
         if not self.is_delivered(status, fingerprint):
-            facts = {cell["key"]: cell for cell in read_plan(self.folder)}
-            gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES, facts)
+            gather((self.cells_folder / key for key in self.keys), self.folder / HISTORIES)
             self.log_files((*SWEEP_FILES, HISTORIES))
             tags: dict[str, str] = {}
             metrics: list[Any] = []

@@ -31,6 +31,12 @@ def baseline_name(sweep: str) -> str:
     return f"{sweep}.default"
 
 
+def baselines(sweep: str, chosen: Iterable[dict[str, Any]]) -> list[str]:
+    """Where to look for the default settings of a tuned sweep: beside it, and beside the tuning that was used."""
+    tunings = [choice["study"].split("/")[0] for choice in chosen]
+    return [baseline_name(name) for name in dict.fromkeys([sweep, *tunings])]
+
+
 class Choice(Settings):
     """The best trial of a study."""
 

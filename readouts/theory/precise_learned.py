@@ -146,8 +146,8 @@ def _(readout: LSTM, X: np.ndarray) -> np.ndarray:
 
 @formula.register
 def _(readout: MLP, X: np.ndarray) -> np.ndarray:
-    first, last = readout.aggregation.mlp.lins  # type: ignore[union-attr, misc]
-    flat = np.append(X, np.full(readout.max_nodes * X.shape[1] - X.size, mpf(0)))  # type: ignore[operator]
+    first, last = readout.aggregation.mlp.lins
+    flat = np.append(X, np.full(readout.max_nodes * X.shape[1] - X.size, mpf(0)))
     return _linear(last, _relu(_linear(first, flat)))
 
 

@@ -13,6 +13,7 @@ from permlab.platform.tracking.store import connect
 from permlab.platform.tracking.sweep_delivery import SweepDelivery
 
 LEVEL = {"ordering": 0.74, "kernels": 0.81, "identity": 0.73, "augment": 0.74, "sum": 0.8, "sort": 0.75}
+COMMIT, VERSIONS = "c0ffee", {"permlab": "0.1.0", "Python": "3.11.7"}
 METRICS = ("loss", "acc", "auc", "ap")
 SETTINGS = recipe_of("proteins_full") | {"model.last_activation": "none", "data.split_seed": "None"}
 
@@ -67,11 +68,14 @@ def write_cell(
     epochs: list[int],
     failed: bool = False,
     engine: str | None = None,
+    params: dict[str, str] | None = None,
 ) -> None:
     folder.mkdir(parents=True)
-    tags = {"permlab.key": folder.name} | {key: str(value) for key, value in facts.items()}
+    tags = {"permlab.key": folder.name, "git.commit": COMMIT, "versions": json.dumps(VERSIONS)} | {
+        key: str(value) for key, value in facts.items()
+    }
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
-    run = {"name": name, "experiment": "x", "tags": tags, "params": SETTINGS, "dataset": data, "started": 1e9}
+    run = {"name": name, "experiment": "x", "tags": tags, "params": params or SETTINGS, "dataset": data, "started": 1e9}
     write_json(folder / "run.json", run)
     method, d, seed = facts["method"], facts["d"], facts["seed"]
     entries = [{"epoch": epoch} | cell_metrics(method, d, seed, epoch) for epoch in epochs]

@@ -1,26 +1,33 @@
 """The same sections as Markdown, LaTeX and pictures."""
 
+import csv
+import dataclasses
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from permlab.platform.display.palette import styles_of
 from permlab.platform.report.answers import answers_section
 from permlab.platform.report.blocks import Entry, Figure, Items, Panel, Section, Series, Table
+from permlab.platform.report.drawing import place, ranges
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
 from permlab.platform.report.markdown import to_markdown
 from permlab.platform.report.page import to_page
-from permlab.platform.report.picture import draw
-from permlab.platform.report.ranges import ranges
+from permlab.platform.report.picture import document, draw
 from permlab.platform.report.sections import SECTIONS
 from permlab.platform.report.tables import tables_section
 
 ENTRY = Entry("0.8 ± 0.1", bold=True, note="paper 0.9 ✓", good=True)
-TABLE = Table("A_B 5 % & more", ["", "sum"], [["hold|out", ENTRY]], latex=True)
+TABLE = Table("A_B 5 % & more", ["", "sum"], [["hold|out", ENTRY]], label="tab")
 CURVE = Series("sum", [1.0, 2.0, 3.0], [0.5, 0.1, 0.01], [0.4, -0.1, -5.0], [0.6, 0.3, 5.0], markers=False)
 
 
@@ -48,9 +55,28 @@ def test_latex_escapes_what_latex_reads() -> None:
     assert r"A\_B 5 \% \& more" in text and r"\textbf{0.8 $\pm$ 0.1}" in text
 
 
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_pdflatex_compiles_the_tables(sweep, tmp_path: Path) -> None:
+    """All of a report, names that LaTeX could misread, and more tables than it holds back."""
+    odd = [Table(NASTY, ["", NASTY], [[NASTY[-20:], Entry("1", note="[2]")]], label=f"odd-{i}") for i in range(60)]
+    greek = Table("ζ and Γ, λ, é, 統", ["", "ς"], [["[1]", "µ"], ["*", "Ł"]], label="greek")
+    text = to_latex([tables_section(Findings(sweep)), Section("s", NASTY, [*odd, greek])])
+    (tmp_path / "tables.tex").write_text(text)
+    refs = " ".join(rf"\ref{{{label}}}" for label in re.findall(r"\\label{(.*?)}", text))
+    assert r"\ref{tab:proteins-full-auc-d10}" in refs
+    body = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{refs}\input{{tables}}\end{{document}}"
+    (tmp_path / "paper.tex").write_text(body)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+        assert done.returncode == 0, done.stdout[-1500:]
+    assert (tmp_path / "paper.pdf").stat().st_size > 10_000
+    assert "undefined" not in done.stdout and "multiply defined" not in done.stdout
+
+
 NASTY = "<img src=x onerror=alert(1)> [a](javascript:b) `c` *d* | e ~f~\n\\end{table} $g$"
 NAMED = [
-    Table(NASTY, ["", NASTY], [[NASTY, Entry(NASTY, bold=True, note=NASTY)]], latex=True),
+    Table(NASTY, ["", NASTY], [[NASTY, Entry(NASTY, bold=True, note=NASTY)]], label="tab"),
     Items([NASTY], NASTY),
     Figure("f", NASTY, NASTY, [Panel(NASTY, NASTY, NASTY, [CURVE])], caption=NASTY),
     NASTY,
@@ -70,7 +96,7 @@ def test_markdown_shows_a_name_as_it_is() -> None:
 def test_latex_shows_a_name_as_it_is() -> None:
     text = to_latex([Section("s", NASTY, NAMED)])
     tables = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
-    assert tables.count(r"\textless{}img src=x onerror=alert(1)\textgreater{} [a](javascript:b)") == 5
+    assert tables.count(r"\textless{}img src=x onerror=alert(1)\textgreater{} {[}a](javascript:b)") == 5
     assert not set("<>|") & set(tables) and tables.count(r"\end{table}") == 1
     body = re.sub(r"\\.", "", tables)
     assert body.count("{") == body.count("}") and "$" not in body
@@ -85,19 +111,70 @@ def test_the_page_cannot_be_broken_by_a_name() -> None:
     assert text.count("<script") == 2 and "alert(1)</script>" not in text
 
 
+def spans(*panels: Panel) -> list:
+    """(low, high, zero) of x and y, as they are drawn."""
+    return ranges(document(Figure("f", "", "", list(panels)), styles_of(["sum"]))["panels"])
+
+
 def test_axes_reach_the_points_but_not_the_end_of_every_bar() -> None:
-    linear, log = (Figure("f", "", "", [Panel("", "", "", [CURVE], y_log=flag)]) for flag in (False, True))
-    ((x, y),) = ranges(linear)
+    (((x, y),), ((_, log_y),)) = (spans(Panel("", "", "", [CURVE], y_log=flag)) for flag in (False, True))
     assert x[0] < 1 and x[1] > 3 and -1 < y[0] < -0.1 and 0.6 < y[1] < 1.5
-    ((_, y),) = ranges(log)
-    assert 0 < y[0] < 0.01 and y[1] > 0.5
+    assert 0 < log_y[0] < 0.01 and log_y[1] > 0.5
+
+
+@pytest.mark.parametrize("log", [False, True])
+@given(st.lists(st.tuples(*[st.floats(-1e6, 1e6)] * 3), min_size=1, max_size=8))
+def test_whatever_is_drawn_lies_inside_its_axis(log: bool, points: list[tuple[float, float, float]]) -> None:
+    """Points, ends of intervals and edges of bands, also zero and less on a logarithmic axis."""
+    y, low, high = (list(values) for values in zip(*points, strict=True))
+    panel = Panel("", "", "", [Series("sum", [1.0] * len(y), y, low, high)], y_log=log)
+    ((_, axis),) = spans(panel)
+    assert all(axis[0] <= place(value, axis, log) <= axis[1] for value in (*y, *low, *high))
+    positive = [value for value in y if value > 0]
+    assert all(place(value, axis, log) == pytest.approx(value) for value in (positive if log else y))
+
+
+def test_zero_is_drawn_as_zero_beside_a_logarithmic_axis(tmp_path: Path) -> None:
+    rows = [Series("sum", [0.0], [0.0]), Series("sort", [1e-15], [0.0])]
+    panel = Panel("", "error", "", rows, "rows", x_log=True)
+    ((axis, _),) = spans(panel)
+    low, high, zero = axis
+    assert place(0.0, axis, True) == zero and low < zero < 1e-15 < high
+    draw(Figure("f", "", "alt", [panel]), tmp_path, styles_of(["sum", "sort"]))
+    texts = [node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.tag.endswith("text")]
+    assert "0" in texts
+
+
+def test_ticks_fall_on_the_values_of_d(tmp_path: Path) -> None:
+    curve = Series("sum", [1.0, 10.0, 50.0], [1.0, 2.0, 3.0])
+    panel = Panel("", "d", "y", [curve], x_log=True, x_ticks=curve.x)
+    draw(Figure("f", "", "alt", [panel]), tmp_path, styles_of(["sum"]))
+    texts = [node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.tag.endswith("text")]
+    assert texts[:3] == ["1", "10", "50"]
 
 
 def test_panels_that_share_have_one_range() -> None:
     small, large = (Series("sum", [1.0, 2.0], [0.0, top]) for top in (1.0, 9.0))
-    panels = [Panel("", "", "", [series], share="s") for series in (small, large)]
-    assert len({y for _, y in ranges(Figure("f", "", "", panels))}) == 1
-    assert len({y for _, y in ranges(Figure("f", "", "", [Panel("", "", "", [s]) for s in (small, large)]))}) == 2
+    assert len({y for _, y in spans(*(Panel("", "", "", [series], share="s") for series in (small, large)))}) == 1
+    assert len({y for _, y in spans(*(Panel("", "", "", [series]) for series in (small, large)))}) == 2
+
+
+def test_every_figure_is_also_data_and_a_script_that_draws_the_same_picture(sweep, tmp_path: Path) -> None:
+    """The script is run by itself, away from PermLab."""
+    sections = [section for make in SECTIONS if (section := make(Findings(sweep)))]
+    figure = next(f for section in sections for f in section.figures if f.name.startswith("certificates-p"))
+    figure = dataclasses.replace(figure, title="Its ends: ''' \\' \" \\")
+    draw(figure, tmp_path, styles_of(sweep.methods))
+    rows = list(csv.DictReader((tmp_path / f"{figure.name}.csv").open(newline="")))
+    points = [(series.method, x) for panel in figure.panels for series in panel.series for x in series.x]
+    assert [row["method"] for row in rows] == [method for method, _ in points]
+    assert [float(row["x"]) for row in rows] == pytest.approx([x for _, x in points], rel=1e-5)
+    script = (tmp_path / f"{figure.name}.py").read_text()
+    assert not re.search(r"^\s*(import|from) permlab", script, re.MULTILINE)
+    away = tmp_path / "away"
+    away.mkdir()
+    subprocess.run([sys.executable, "-I", "-c", script], cwd=away, check=True)
+    assert (away / f"{figure.name}.png").read_bytes() == (tmp_path / f"{figure.name}.png").read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["xy", "rows"])
@@ -126,11 +203,12 @@ def test_the_scorecard_has_all_the_papers_numbers(sweep) -> None:
 
 def test_the_answers_name_the_best_and_what_permutation_costs(sweep) -> None:
     lists = {block.title: block.lines for block in answers_section(Findings(sweep)).blocks if isinstance(block, Items)}
-    assert list(lists) == ["PROTEINS_full", "QM9"]
+    recipes = [f"{name}: what differs from the paper's recipe" for name in ("PROTEINS_full", "QM9")]
+    assert list(lists) == [*recipes, "PROTEINS_full", "QM9"]
     text = " ".join(lists["PROTEINS_full"])
     assert "Best: kernels at d = 10, holdout AUC 0.763 ± 0.003 over 4 seeds." in text
     assert re.search(r"By 0\.014 over sum[^.]*not significant", text)
     (others,) = re.findall(r"At this d kernels differs significantly from ([^.]*)", text)
     assert "ordering" in others and "sum" not in others
-    assert "sum, sort, set2set keep the value; identity loses 0.080" in text
+    assert "sum, sort, set2set keep every value; identity loses 0.080" in text
     assert "By 0.0" in " ".join(lists["QM9"]) and "Best: set2set" in " ".join(lists["QM9"])  # lower is better

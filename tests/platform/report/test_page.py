@@ -1,6 +1,7 @@
 """The page in a real browser: at two widths, light and dark."""
 
 import asyncio
+import io
 import json
 import shutil
 import subprocess
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pandas as pd
 import pytest
 
 from permlab.platform.display.palette import styles_of
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.page import to_page
+from permlab.platform.report.picture import document, to_csv, to_script
 from permlab.platform.report.sections import SECTIONS
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -22,6 +25,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
 ]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+QUOTES = "'" * 3  # around the data of a script
 VIEWS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
 # One visit per view checks everything; the findings come back as one document.
@@ -80,15 +84,55 @@ LOOK = r"""
   const drawn = () => document.querySelectorAll('[data-method="sum"]').length;
   facts.toggled = [drawn()];
   for (let i = 0; i < 2; i++) { button.click(); facts.toggled.push(drawn()); }
-  const mark = document.querySelector('.panel [data-method="kernels"] path');
-  mark.scrollIntoView({block: "center", behavior: "instant"});
-  const at = mark.getBoundingClientRect();
-  const place = {clientX: at.left + at.width / 2, clientY: at.top + at.height / 2, bubbles: true};
-  mark.dispatchEvent(new PointerEvent("pointermove", place));
+  // Far from every point: the top right corner of the first panel.
+  const panel = document.querySelector(".panel svg");
+  panel.scrollIntoView({block: "center", behavior: "instant"});
+  const frame = panel.getBoundingClientRect();
+  const [px, py] = [frame.right - 3, frame.top + 3];
+  panel.dispatchEvent(new PointerEvent("pointermove", {clientX: px, clientY: py, bubbles: true}));
+  const middle = (node) => {
+    const box = node.getBoundingClientRect();
+    return [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+  };
+  const away = (node) => Math.hypot(middle(node)[0] - px, middle(node)[1] - py);
+  const marks = [...panel.querySelectorAll("[data-method] path")].sort((a, b) => away(a) - away(b));
+  const ring = middle(panel.querySelector(".ring"));
+  const nearest = middle(marks[0]);
+  const off = Math.hypot(ring[0] - nearest[0], ring[1] - nearest[1]);
+  facts.snapped = {method: marks[0].parentNode.dataset.method, off};
   const tip = document.getElementById("tip");
   const box = tip.getBoundingClientRect();
   const inside = box.left >= 0 && box.right <= innerWidth && box.top >= 0;
   facts.tip = {text: tip.hidden ? "" : tip.textContent, inside};
+  // Every mark, interval and band of curves against the axes of its panel.
+  facts.outsideAxes = [];
+  for (const svg of document.querySelectorAll(".panel svg")) {
+    const axis = svg.querySelector(".axis").getBoundingClientRect();
+    for (const mark of svg.querySelectorAll("[data-method] line, [data-method] polygon, [data-method] polyline")) {
+      const box = mark.getBoundingClientRect();
+      const frame = svg.getBoundingClientRect();
+      const across = box.left < axis.left - 1 || box.right > axis.right + 1;
+      if (across || box.bottom > axis.bottom + 1 || box.top < frame.top - 1)
+        facts.outsideAxes.push(svg.closest("figure").id);
+    }
+  }
+  const ticksOf = (id) =>
+    [...document.querySelectorAll(`#${id} .panel:first-child svg > text`)].map((node) => node.textContent);
+  facts.ticks = ticksOf("width-proteins-full");
+  facts.zero = ticksOf("certificates-proteins-full");
+  // Axes before, without and again with a method that lies far from the others.
+  const axes = () => ticksOf("gap-proteins-full").join(" ");
+  const identity = [...document.querySelectorAll("#legend button")].find((node) => node.textContent === "identity");
+  facts.axes = [axes()];
+  for (let i = 0; i < 2; i++) { identity.click(); facts.axes.push(axes()); }
+  // What the buttons under the figures give.
+  const blobs = [];
+  const make = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { blobs.push(blob); return make.call(URL, blob); };
+  HTMLAnchorElement.prototype.click = function () { blobs.at(-1).name = this.download; };
+  for (const button of document.querySelectorAll("[data-file]")) button.click();
+  facts.files = {};
+  for (const blob of blobs) facts.files[blob.name] = await blob.text();
   return JSON.stringify(facts);
 })()
 """
@@ -185,7 +229,7 @@ def looked(browser: str, page: Path) -> Callable[[int, str], tuple[dict[str, Any
 def test_plots_render_and_nothing_overflows(looked, width: int, scheme: str) -> None:
     facts, _, _ = looked(width, scheme)
     assert facts["panels"] > 40 and facts["empty"] == [] and facts["broken"] == []
-    assert facts["overflow"] == [] and facts["outside"] == []
+    assert facts["overflow"] == [] and facts["outside"] == [] and facts["outsideAxes"] == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), VIEWS)
@@ -218,4 +262,27 @@ def test_legend_and_tooltips_work(looked, width: int) -> None:
     facts, _, _ = looked(width, "light")
     before, hidden, after = facts["toggled"]
     assert before > 10 and hidden == 0 and after == before
-    assert facts["tip"]["text"].startswith("kernels, ours, ") and facts["tip"]["inside"]
+    assert facts["tip"]["text"].startswith(f"{facts['snapped']['method']}, ") and facts["tip"]["inside"]
+    assert facts["snapped"]["off"] < 1, "the ring is around the nearest point, wherever the pointer is in the panel"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axes_rescale_and_ticks_are_values(looked, width: int) -> None:
+    facts, _, _ = looked(width, "light")
+    before, without, after = facts["axes"]
+    assert before == after != without
+    assert facts["ticks"][:2] == ["1", "10"] and facts["zero"][0] == "0"  # the widths; an error of exactly zero
+
+
+def test_every_figure_gives_its_data_and_its_script(looked, page: Path, sweep, tmp_path: Path) -> None:
+    facts, _, _ = looked(1280, "light")
+    figures = [f for make in SECTIONS if (s := make(Findings(sweep))) for f in s.figures]
+    assert set(facts["files"]) == {f"{figure.name}.{ending}" for figure in figures for ending in ("csv", "py")}
+    for figure in figures:
+        content = document(figure, styles_of(sweep.methods))
+        ours, theirs = (
+            pd.read_csv(io.StringIO(text)) for text in (to_csv(content), facts["files"][f"{figure.name}.csv"])
+        )
+        pd.testing.assert_frame_equal(ours, theirs)
+        ours, theirs = (script.split(QUOTES) for script in (to_script(content), facts["files"][f"{figure.name}.py"]))
+        assert (ours[0], ours[2]) == (theirs[0], theirs[2]) and json.loads(theirs[1]) == json.loads(ours[1]) == content

@@ -17,6 +17,8 @@ from permlab.platform.tracking.read import read_sweep
 from permlab.platform.tracking.store import connect
 from tests.platform.report.making import make_sweep, write_cell
 
+ENDINGS = (".png", ".svg", ".csv", ".py")
+
 
 @pytest.fixture(scope="session")
 def whole(runs: Path) -> StoredSweep:
@@ -38,10 +40,10 @@ def test_a_sweep_is_read_as_it_was_stored(whole: StoredSweep, runs: Path) -> Non
 
 def test_the_report_says_where_compared_cells_differ_in_numerics(whole: StoredSweep, runs: Path) -> None:
     blocks = [str(block) for block in state_section(Findings(read_sweep("pair", runs))).blocks]
-    (sentence,) = [block for block in blocks if "numerics" in block]
+    (sentence,) = [block for block in blocks if "differ in numerics" in block]
     assert "engine fast in 2 cells (ordering-d10-s0, ordering-d10-s1)" in sentence
     assert "engine plain in 2 cells" in sentence and "threads" not in sentence
-    assert not any("numerics" in str(block) for block in state_section(Findings(whole)).blocks)
+    assert not any("differ in numerics" in str(block) for block in state_section(Findings(whole)).blocks)
 
 
 def test_estimates_tests_and_the_papers_numbers_meet(whole: StoredSweep) -> None:
@@ -71,9 +73,8 @@ def test_all_files_are_written_and_kept_with_the_sweep(runs: Path, permlab, monk
     pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
     kinds = ("certificates", "cost", "ranks-holdout", "epochs", "gap", "width")
     assert all(any(name.startswith(kind) for name in pictures) for kind in kinds)
-    assert [name[:-4] for name in pictures if name.endswith("png")] == [
-        name[:-4] for name in pictures if name.endswith("svg")
-    ]
+    stems = {ending: [name.removesuffix(ending) for name in pictures if name.endswith(ending)] for ending in ENDINGS}
+    assert stems[".png"] == stems[".svg"] == stems[".csv"] == stems[".py"]
     numbers = pd.read_csv(tmp_path / "out" / "tables.csv")
     assert len(numbers) == 3 * 2 * 3 * 4 and numbers.equals(
         numbers.astype(pd.read_parquet(tmp_path / "out" / "tables.parquet").dtypes)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from permlab.platform.report.statistics import Ranking, friedman, holm, nemenyi, paired_test, prediction_half_width
+from permlab.platform.report.statistics import (
+    Ranking,
+    detectable,
+    friedman,
+    holm,
+    nemenyi,
+    paired_test,
+    prediction_half_width,
+)
 
 FIRST, SECOND = [0.81, 0.79, 0.84, 0.80, 0.83], [0.78, 0.80, 0.79, 0.77, 0.80]
 
@@ -58,6 +66,28 @@ def test_differences_without_spread(second: list[float], p: float) -> None:
     first = FIRST if p else [1.0, 2.0, 3.0, 4.0, 5.0]
     result = paired_test(first, second, 0.2)
     assert result is not None and result.p == p
+
+
+@pytest.mark.parametrize(("n", "delta"), [(34, 0.4950), (10, 0.9960), (5, 1.6820), (200, 0.1991)])
+def test_what_can_be_detected_is_rs_power_t_test(n: int, delta: float) -> None:
+    """power.t.test(n, power = 0.8, sd = 1, type = "paired") in R."""
+    assert detectable(1 / math.sqrt(n), n) == pytest.approx(delta, abs=5e-4)
+
+
+def test_a_detectable_difference_is_found_four_times_in_five() -> None:
+    """By the corrected test itself, on differences that are correlated as it assumes: ρ = share / (1 + share)."""
+    n, share, rng = 5, 0.25, np.random.default_rng(0)
+    rho = share / (1 + share)
+    shared, own = rng.standard_normal((4000, 1)), rng.standard_normal((4000, n))
+    noise = math.sqrt(rho) * shared + math.sqrt(1 - rho) * own
+    error = math.sqrt((1 - rho) * (1 / n + share))  # the standard error that the test estimates
+    tests = [paired_test(row + detectable(error, n), np.zeros(n), share) for row in noise]
+    assert np.mean([test.p < 0.05 for test in tests if test]) == pytest.approx(0.8, abs=0.03)
+
+
+def test_fewer_seeds_and_a_stricter_level_detect_less() -> None:
+    assert detectable(1.0, 3) > detectable(1.0, 5) > detectable(1.0, 50) > 2.8
+    assert detectable(1.0, 5, 0.05 / 42) > detectable(1.0, 5) and detectable(0.0, 5) == 0
 
 
 def test_holm_matches_p_adjust_of_r() -> None:
