@@ -5,7 +5,6 @@ build("kernels", d=10, max_nodes=29, kernels=200)
 build(MyAggregation, d=10, max_nodes=29)
 """
 
-from copy import deepcopy
 from typing import Any, TypeAlias
 
 import torch
@@ -16,8 +15,8 @@ from permlab.readouts.attention import GatedAttention, GraphMultisetTransformer,
 from permlab.readouts.averages import Max, Mean, Min, MultiAggregation, PowerMean, Softmax, Std, VariancePreserving
 from permlab.readouts.base import Readout, pooled
 from permlab.readouts.checks import check_size
-from permlab.readouts.construct import construct, dry_run, said
-from permlab.readouts.errors import ReadoutError
+from permlab.readouts.construct import dry_run, made_by_name
+from permlab.readouts.errors import ReadoutError, said
 from permlab.readouts.filters import Gamma, MaxFilters, RankOneFilters
 from permlab.readouts.janossy import Janossy
 from permlab.readouts.kernels import FourierKernels, GaussianKernels, PolynomialKernels, PowerSums
@@ -85,14 +84,9 @@ def build(readout: ReadoutLike, /, d: int, max_nodes: int, seed: int = 0, **opti
     check_size("d", d, most=10_000)
     check_size("max_nodes", max_nodes)
     check_size("seed", seed, least=0)
-    if isinstance(made_by, type):
-        sizes = {"in_channels": d, "max_nodes": max_nodes, "max_num_elements": max_nodes, "seed": seed}
-        as_wide = {"channels": d, "out_channels": d}
-        made = construct(name, made_by, options, ReadoutError, fixed=sizes, if_needed=as_wide)
-    elif options:
-        raise ReadoutError(f"{name} is an object that is built already; it takes no option {min(options)!r}")
-    else:
-        made = deepcopy(made_by)
+    sizes = {"in_channels": d, "max_nodes": max_nodes, "max_num_elements": max_nodes, "seed": seed}
+    as_wide = {"channels": d, "out_channels": d}
+    made = made_by_name(name, made_by, options, ReadoutError, fixed=sizes, if_needed=as_wide)
     if not isinstance(made, Aggregation):
         kind = "a class" if isinstance(made_by, type) else "an object"
         raise ReadoutError(f"{name} is {kind} of {type(made).__name__}, not of torch_geometric.nn.aggr.Aggregation")

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from permlab.readouts.errors import said
+
 Known = Mapping[str, Any]
 
 
@@ -53,12 +55,12 @@ def construct(
         raise error(f"{name} cannot be built: {said(raised)}; {_call(name, made_by)}") from raised
 
 
-def made_by_name(name: str, value: Any, options: Known, error: type[ValueError], usual: Known | None = None) -> Any:
-    """What a name stands for: an object of a class, a function, or a copy of an object."""
+def made_by_name(name: str, value: Any, options: Known, error: type[ValueError], **filled: Known) -> Any:
+    """What a name stands for: an object of a class, see `construct`; a function; or a copy of an object."""
     if isinstance(value, type):
-        return construct(name, value, options, error, usual=usual)
+        return construct(name, value, options, error, **filled)
     if options:
-        raise error(f"{name} is built already; it takes no option {min(options)!r}")
+        raise error(f"{name} is an object that is built already; it takes no option {min(options)!r}")
     return deepcopy(value)
 
 
@@ -82,12 +84,6 @@ def weights_of(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def said(error: BaseException) -> str:
-    """`ValueError: the first line of it`."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

@@ -3,7 +3,6 @@
 `gcn` is the paper's. The others are PyG's own models; `adapt` makes a backbone of any PyG module.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -15,7 +14,8 @@ from torch_geometric.nn.models import GAT, GIN, MLP, PNA, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from permlab.datasets.batch import GraphBatch
-from permlab.readouts.construct import construct, dry_run, said
+from permlab.readouts.construct import dry_run, made_by_name
+from permlab.readouts.errors import said
 from permlab.tasks.activations import activation_of
 from permlab.tasks.errors import BackboneError
 from permlab.tasks.gcn import GCN
@@ -110,11 +110,8 @@ def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, /,
     if made_by is GINE and not shape.edge_channels:
         raise BackboneError("gine needs edge features, and this data set has none; choose gin")
     if isinstance(made_by, type):
-        module = _construct(name, made_by, shape, options)
-    elif options:
-        raise BackboneError(f"{name} is an object that is built already; it takes no option {min(options)!r}")
-    else:
-        module = deepcopy(made_by)
+        options = _needed_by_pyg(made_by, shape) | options
+    module = made_by_name(name, made_by, options, BackboneError, usual=_known(shape))
     if not isinstance(module, nn.Module):
         raise BackboneError(f"{name} is a {type(module).__name__}, not a torch.nn.Module")
     if next(iter(signature(module.forward).parameters), "") != "batch":
@@ -124,14 +121,14 @@ def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, /,
     return module
 
 
-def _construct(name: str, made_by: type[nn.Module], shape: Shape, options: dict[str, Any]) -> Any:
-    usual = _known(shape)
-    given = dict(options)
+def _needed_by_pyg(made_by: type[nn.Module], shape: Shape) -> dict[str, Any]:
+    """What PyG's models pass on to their layers, so that no argument of their constructors has its name."""
+    needed: dict[str, Any] = {}
     if issubclass(made_by, BasicGNN) and getattr(made_by, "supports_edge_attr", False) and shape.edge_channels:
-        given = {"edge_dim": shape.edge_channels} | given  # PyG's models pass it on to their layers
+        needed["edge_dim"] = shape.edge_channels
     if issubclass(made_by, PNA):
-        given = _SCALED | {"deg": usual["deg"]} | given
-    return construct(name, made_by, given, BackboneError, usual=usual)
+        needed |= _SCALED | {"deg": _degrees(shape)}
+    return needed
 
 
 def _known(shape: Shape) -> dict[str, Any]:
@@ -147,8 +144,12 @@ def _known(shape: Shape) -> dict[str, Any]:
         "activation": shape.activation,
         "last_activation": shape.last_activation,
         "edge_dim": shape.edge_channels or None,
-        "deg": torch.tensor(shape.degrees or (0, 1), dtype=torch.long),
+        "deg": _degrees(shape),
     }
+
+
+def _degrees(shape: Shape) -> Tensor:
+    return torch.tensor(shape.degrees or (0, 1), dtype=torch.long)
 
 
 def _check(name: str, backbone: nn.Module, shape: Shape) -> None:

@@ -3,7 +3,7 @@
   permlab doctor [--json]
 
 With an accelerator, every readout of the paper takes a training step there and on the CPU: are the numbers the same?
-What is wrong is said with how to fix it; the exit code is 1 if something is broken.
+Every problem comes with its fix; the exit code is 1 if something is broken.
 """
 
 import argparse

@@ -21,7 +21,7 @@ from permlab.platform.tuning.choice import FILE, STUDIES, best_of
 from permlab.platform.tuning.tune import tune
 from permlab.tasks.metrics import metric_label
 
-NOT_TUNED = ("seed", "tuned")  # settings of a sweep that a tuning has not
+NOT_TUNED = ("seed", "tuned")  # settings of a sweep that a tuning does not have
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Code that a user names by path: found, loaded, and carried to the workers of a sweep.
+"""Code that a user names by path: load it, and send it to the workers of a sweep.
 
 Code is loaded only when the user names it, on the command line, in a settings file or from Python, and never because
 a stored run names it: `LOADED` holds what was named in this process. Its digest covers the file and every file beside
@@ -24,6 +24,7 @@ from typing import Any
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.plugins.fingerprint import fingerprint
 from permlab.platform.plugins.names import PYG, parse
+from permlab.readouts.errors import said
 
 _STARTED = time.time()
 MOST_FILES, MOST_BYTES = 500, 10_000_000  # of the files that a plug-in imports
@@ -42,7 +43,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Code:
-    """A loaded object, and what it takes to load it elsewhere."""
+    """A loaded object, and what another process needs to load it."""
 
     head: str
     value: Any
@@ -132,7 +133,7 @@ def _locate(place: str) -> tuple[Path, str]:
         except (ImportError, ValueError, AttributeError):
             spec = None
         except Exception as error:  # importing the parent package runs its code
-            raise ConfigError(f"{place} cannot be imported: {_said(error)}") from None
+            raise ConfigError(f"{place} cannot be imported: {said(error)}") from None
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         raise ConfigError(f"there is no module {place} in this folder or among the installed packages")
     file = Path(spec.origin)
@@ -217,7 +218,7 @@ def _import(place: str, root: Path, main: str, files: dict[str, bytes], digest: 
         where = f"{Path(error.filename or main).name}, line {error.lineno}"
         raise ConfigError(f"{where}: {error.msg}") from None
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{place} cannot be imported: {_said(error)}") from None
+        raise ConfigError(f"{place} cannot be imported: {said(error)}") from None
 
 
 def _run(name: str, path: Path) -> ModuleType:
@@ -279,11 +280,6 @@ def _attribute(module: ModuleType, name: str, place: str) -> Any:
     return value
 
 
-def _said(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-
-
 @contextmanager
 def errors_of(names: Iterable[str]) -> Iterator[None]:
     """An exception that passes through a plug-in's files, or through PyG if a plug-in is PyG's, becomes a RunError of
@@ -300,7 +296,7 @@ def errors_of(names: Iterable[str]) -> Iterator[None]:
         if not places or hasattr(error, "exit_code") or isinstance(error, MemoryError):
             raise
         where = f"{Path(places[-1].filename).name}, line {places[-1].lineno}"
-        raise RunError(f"{_said(error)} ({where})") from error
+        raise RunError(f"{said(error)} ({where})") from error
 
 
 def _is_in(file: str, paths: frozenset[str], of_pyg: bool) -> bool:

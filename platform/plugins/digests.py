@@ -1,4 +1,4 @@
-"""Settings in which code stands by the digest of its files instead of by its path: what the cell key hashes."""
+"""Replace paths to code in settings by the digest of the code's files: this is what the cell key hashes."""
 
 from typing import Any, TypeVar
 
@@ -39,7 +39,7 @@ def _by_digest(text: str, group: str) -> str:
 
 
 def code_digest(head: str, group: str) -> str:
-    """The digest of the files behind a name; empty for what is built in and for PyG's classes."""
+    """The digest of a plug-in's files; empty for what is built in and for PyG's classes."""
     if is_code(head):
         return loaded(head).digest
     if head in BUILT_IN.get(group, ()) or head not in entry_names(group):

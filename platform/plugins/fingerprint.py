@@ -30,7 +30,7 @@ def _parts(value: Any, seen: dict[int, Any]) -> Iterator[str | bytes]:
     if id(value) in seen:
         yield "again"
         return
-    seen[id(value)] = value  # kept, so that no other object gets its id
+    seen[id(value)] = value  # keep it alive, so that no other object gets its id
     yield type(value).__name__
     if isinstance(value, ModuleType):
         yield value.__name__

@@ -22,10 +22,10 @@ from permlab.tasks.backbones import Shape, build_backbone
 from permlab.tasks.losses import LOSSES
 from permlab.tasks.metrics import BY_KIND
 from permlab.tasks.model import GraphModel, Head, Standardise
+from permlab.tasks.names import BACKBONE_NAMES
 from permlab.tasks.objectives import Objective, ObjectiveError, choose_objective
 
 _WEIGHTS, _READOUT = 1, 2  # entropy: one number per use of the seed
-NO_DEGREES = ("gcn", "gin", "sage", "gat", "gine", "mlp")  # backbones that do not ask for the degrees of the nodes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class DataFacts:
     @classmethod
     def of_store(cls, store: GraphStore, settings: RunSettings) -> "DataFacts":
         facts = cls.of(store.manifest, store.targets)
-        if settings.model.backbone not in NO_DEGREES:
+        backbone = parse(settings.model.backbone).head
+        if backbone == "pna" or backbone not in BACKBONE_NAMES:  # of the built-in ones only pna asks for them
             degrees = np.bincount(np.diff(store.a_ptr) - 1)  # Â has a loop at every node
             facts = replace(facts, degrees=tuple(degrees.tolist()))
         if isinstance(settings.train.pos_weight, float):
@@ -93,7 +94,7 @@ def build_objective(settings: RunSettings, facts: DataFacts, std: Tensor | None 
         raise ConfigError(f"train.pos_weight goes with binary and multilabel, not with objective.kind={chosen.kind}")
     usual = {"targets": facts.targets, "names": facts.targets, "classes": facts.classes, "std": std}
     usual |= {"loss": loss_function} if loss.head != "auto" else {}
-    objective = made_by_name(kind.head, resolved(kind.head, "objectives"), kind.options, ObjectiveError, usual)
+    objective = made_by_name(kind.head, resolved(kind.head, "objectives"), kind.options, ObjectiveError, usual=usual)
     if not isinstance(objective, Objective):
         raise ConfigError(
             f"objective.kind={chosen.kind} is no Objective; derive it from permlab.tasks.objectives.Objective"

@@ -15,6 +15,8 @@ from permlab.platform.errors import SettingError
 from permlab.platform.plugins.names import WAYS, codes_among, entry_names, is_code, parse, plugs_in
 from permlab.platform.settings.folders import usable_folder
 from permlab.readouts.names import NAMES
+from permlab.tasks.metrics import BY_KIND
+from permlab.tasks.names import BACKBONE_NAMES, LOSS_NAMES
 
 LONGEST = 100  # characters of a name; file systems take 255, and names get endings
 
@@ -45,9 +47,9 @@ def data_codes(names: Iterable[str]) -> list[str]:
 
 BUILT_IN = {
     "readouts": NAMES,
-    "backbones": ("gcn", "gin", "sage", "gat", "pna", "gine", "mlp"),
-    "objectives": ("auto", "binary", "multiclass", "multilabel", "regression"),
-    "losses": ("auto", "bce", "cross_entropy", "mse", "l1", "huber"),
+    "backbones": BACKBONE_NAMES,
+    "objectives": ("auto", *BY_KIND),
+    "losses": ("auto", *LOSS_NAMES),
 }
 
 
