@@ -141,7 +141,7 @@ def _settings(run: dict[str, Any], folder: Path) -> RunSettings:
 
 
 def locate(run: str, runs: Path) -> Path:
-    """A run's folder: a path, a cell key (or its beginning) or name in the runs folder, an MLflow id, or `models:/…`."""
+    """A run's folder: a path, a cell key (or its beginning) or name in the runs folder, an MLflow id, `models:/…`."""
     if (Path(run) / "run.json").exists():
         return Path(run)
     matches = list(runs.glob(f"cells/{run}*/run.json")) if run.isalnum() else []
