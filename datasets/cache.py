@@ -156,7 +156,7 @@ def _build(name: DatasetName, folder: Path, progress: Progress, download: Progre
 
 def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress, download: Progress) -> Manifest:
     reading = name.source.read(workspace, download)
-    source_digest = name.source.digest() or _digest_of_zip(workspace)
+    source_digest = name.source.digest() or _digest_of_downloads(workspace)
     progress(0, reading.total)
     widths = len(reading.feature_names), len(reading.targets), len(reading.edge_feature_names)
     with ShardWriter(result, *widths) as writer:
@@ -190,6 +190,9 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
             shards=shards,
             arrays=arrays,
             digest=dataset_digest(shards),
+            unread=reading.left_out.count,
+            unread_named=reading.left_out.named,
+            best=dict(reading.best),
         )
 
 
@@ -206,8 +209,9 @@ def _check(chunk: GraphChunk, reading: Reading) -> None:
         raise DataError(f"the source names {named} features, targets and edge features, and its graphs have {widths}")
 
 
-def _digest_of_zip(workspace: Path) -> str:
-    return "".join(file_digest(archive) for archive in workspace.glob("*.zip"))
+def _digest_of_downloads(workspace: Path) -> str:
+    files = [file for ending in ("zip", "csv", "csv.gz") for file in workspace.glob(f"*.{ending}")]
+    return "".join(file_digest(file) for file in files)
 
 
 def verify(text: str, progress: Progress = _silent) -> Manifest:

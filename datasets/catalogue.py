@@ -10,6 +10,7 @@ from permlab.datasets.errors import DatasetNameError, DataUsageError
 from permlab.datasets.places import cache_root, remote_address
 from permlab.datasets.sources.base import Source
 from permlab.datasets.sources.code import LOOKS_LIKE_CODE, Factory, FromCode, code_missing
+from permlab.datasets.sources.moleculenet import MoleculeNet
 from permlab.datasets.sources.pyg import Pyg
 from permlab.datasets.sources.qm9 import QM9
 from permlab.datasets.sources.synthetic import Synthetic
@@ -23,6 +24,7 @@ SOURCES: dict[str, type[Source]] = {
     "qm9": QM9,
     "proteins_full": ProteinsFull,
     "tu": TU,
+    "moleculenet": MoleculeNet,
     "synthetic": Synthetic,
     "table": Table,
     "pyg": Pyg,

@@ -1,6 +1,9 @@
-"""Fetch a file with a size limit, and unpack an untrusted zip."""
+"""Files of others: from the mirror folder, or downloaded with a size limit and a digest; untrusted archives."""
 
 import errno
+import gzip
+import hashlib
+import os
 import shutil
 import zipfile
 import zlib
@@ -16,6 +19,20 @@ MAX_BYTES = 4 << 30  # limit of a download and of an unpacked zip
 MAX_RATIO = 100  # unpacked size over zip size; tables of numbers have about 5
 SMALL = 10 << 20  # an unpacked size that is always allowed
 BLOCK = 1 << 20
+
+
+def mirrored(*names: str) -> Path | None:
+    """The first of these files that the folder PERMLAB_MIRROR has."""
+    mirror = os.environ.get("PERMLAB_MIRROR")
+    if not mirror:
+        return None
+    folder = Path(mirror)
+    try:
+        if folder.is_dir():
+            return next((folder / name for name in names if (folder / name).is_file()), None)
+    except PermissionError:
+        pass
+    raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; fix or unset it")
 
 
 def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], max_bytes: int = MAX_BYTES) -> None:
@@ -42,6 +59,40 @@ def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], m
         ) from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_md5(path: Path, url: str, published: str) -> None:
+    """MD5 is what others have published of these files; it detects accidents, not a forger."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != published:
+        raise DataError(f"{url} has the MD5 digest {found}, published is {published}: the file is not the known one")
+
+
+def check_as_before(path: Path, url: str, ledger: Path) -> None:
+    """Nobody has published a digest of this file: trust it on first use, record its digest, and compare later ones."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if not ledger.exists():
+        ledger.parent.mkdir(parents=True, exist_ok=True)
+        ledger.write_text(f"{found}  {url}\n", encoding="utf-8")
+    elif (before := ledger.read_text(encoding="utf-8").split()[:1]) != [found]:
+        raise DataError(
+            f"{url} has the SHA-256 digest {found}, at its first download it had {''.join(before) or 'none'}; if the new "
+            f"file is right, delete {ledger}"
+        )
+
+
+def gunzip(archive: Path, target: Path, max_bytes: int = MAX_BYTES) -> None:
+    """Unpack one file, in blocks; refuse one that grows beyond the limit."""
+    try:
+        with gzip.open(archive) as source, target.open("wb") as file:
+            while block := source.read(BLOCK):
+                if file.tell() + len(block) > max_bytes:
+                    raise DataError(f"{archive} is refused: it unpacks to more than {max_bytes / 2**20:,.0f} MiB")
+                file.write(block)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{archive} is not a gzip file that can be read ({error}); fetch it again") from None
 
 
 def unzip(archive: Path, folder: Path, wanted: set[str], max_bytes: int = MAX_BYTES) -> None:

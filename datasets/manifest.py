@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,9 @@ class Manifest:
     shards: list[FileEntry]
     arrays: list[FileEntry]
     digest: str
+    unread: int = 0  # of the dropped entries, those that could not be read
+    unread_named: list[str] = field(default_factory=list)  # the first of them
+    best: dict[str, float] = field(default_factory=dict)  # the best possible scores, where they are known
 
     @property
     def files(self) -> list[FileEntry]:
@@ -90,7 +93,8 @@ def read_manifest(folder: Path, name: str) -> Manifest:
             raise CacheBroken(f"{folder} has cache format {document['format']}, this version reads {FORMAT}", name)
         document = unsealed(document)
         entries = {key: [FileEntry(**entry) for entry in document[key]] for key in ("shards", "arrays")}
-        manifest = Manifest(**{field.name: document[field.name] for field in fields(Manifest)} | entries)
+        known = {entry.name for entry in fields(Manifest)} & document.keys()
+        manifest = Manifest(**{name: document[name] for name in known} | entries)
     except FileNotFoundError:
         raise CacheBroken(f"{path} is missing", name) from None
     except BrokenSeal as error:

@@ -1,8 +1,6 @@
-"""SMILES to graphs by RDKit: hydrogens explicit, heavy atoms first in the order of the SMILES, hydrogens last.
+"""SMILES to graphs by RDKit: heavy atoms in the order of the SMILES, then the hydrogens, if they are nodes.
 
-Features of an atom, r = 11: one-hot H C N O F, atomic number, aromatic, sp, sp2, sp3, number of hydrogens.
-Any other element has a zero one-hot and is identified by its atomic number.
-Features of a bond, s = 4: one-hot single, double, triple, aromatic, as in PyG's QM9. Any other kind has a zero one-hot.
+Which features atoms and bonds get is the choice of a layout, see `permlab.datasets.atoms`.
 """
 
 import hashlib
@@ -17,90 +15,119 @@ from typing import NamedTuple
 
 import numpy as np
 
+from permlab.datasets.atoms import BOND, CHIRALITY, HYBRIDISATION, HYDROGEN, LAYOUTS, NONE, OTHER_CHIRALITY, STEREO
+from permlab.datasets.chunk import pointer
 from permlab.datasets.errors import DataError
 
 GUARD = (
     "molecules are read by several processes, which import your script: put its work under "
     "`if __name__ == '__main__':`, or build the data set first with: permlab data build NAME"
 )
-FEATURE_NAMES = ("H", "C", "N", "O", "F", "atomic_number", "aromatic", "sp", "sp2", "sp3", "num_hydrogens")
-EDGE_FEATURE_NAMES = ("single", "double", "triple", "aromatic")
-_ONE_HOT = np.array([1, 6, 7, 8, 9])
 
 
 class Molecules(NamedTuple):
     """Graphs of several molecules; `valid` says which SMILES parsed; the other fields hold only those."""
 
+    layout: str
     valid: np.ndarray  # [number of SMILES] bool
-    x: np.ndarray  # [n, 11] float32
+    atoms: np.ndarray  # [n, 9] int16, see `permlab.datasets.atoms`
     counts: np.ndarray  # [G] int64
-    src: np.ndarray  # [bonds] int64, rows of x, one direction
+    src: np.ndarray  # [bonds] int64, rows of `atoms`, one direction
     dst: np.ndarray
-    bond: np.ndarray  # [bonds] int8, place in EDGE_FEATURE_NAMES, -1 for any other kind
+    bonds: np.ndarray  # [bonds, 3] int8
     group: np.ndarray  # [G] int64, equal for equal canonical SMILES
+    scaffold: list[str] | None  # [G], if asked for: the Bemis–Murcko scaffold as SMILES; empty without rings
+
+    @property
+    def x(self) -> np.ndarray:
+        """[n, r] float32"""
+        beside, other = np.concatenate([self.src, self.dst]), np.concatenate([self.dst, self.src])
+        hydrogens = np.bincount(beside[self.atoms[other, 0] == 1], minlength=len(self.atoms))
+        return LAYOUTS[self.layout].atom_columns(self.atoms, hydrogens)
 
     @property
     def edge_attr(self) -> np.ndarray:
-        """The kinds of the bonds, one-hot: [bonds, 4] float32."""
-        return (self.bond[:, None] == np.arange(len(EDGE_FEATURE_NAMES))).astype(np.float32)
+        """[bonds, s] float32"""
+        return LAYOUTS[self.layout].bond_columns(self.bonds)
 
 
-def read_smiles(smiles: list[str]) -> Molecules:
+def read_smiles(smiles: list[str], layout: str = "qm9", scaffolds: bool = False) -> Molecules:
     """Parse a list of SMILES into flat arrays."""
     from rdkit import Chem, RDLogger
+    from rdkit.Chem.Scaffolds.MurckoScaffold import GetScaffoldForMol
 
     RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
-    hybridisations = [Chem.HybridizationType.SP, Chem.HybridizationType.SP2, Chem.HybridizationType.SP3]
-    code = {kind: i for i, kind in enumerate(hybridisations)}
-    bonds = [Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE, Chem.BondType.AROMATIC]
-    bond_code = {kind: i for i, kind in enumerate(bonds)}
-    valid, counts, group = [], [], []
-    heavy_start, number, aromatic, hybrid, hydrogens = [], [], [], [], []
-    bond_from, bond_to, bond_kind = [], [], []
-    start = 0  # first row of the next molecule
+    chirality = _places(Chem.ChiralType, CHIRALITY) | {Chem.ChiralType.CHI_UNSPECIFIED: NONE}
+    hybridisation, kind = _places(Chem.HybridizationType, HYBRIDISATION), _places(Chem.BondType, BOND)
+    stereo = _places(Chem.BondStereo, STEREO)
+    valid, heavy, group, scaffold = [], [], [], []
+    atoms, ends, bonds = [], [], []
     for text in smiles:
         molecule = Chem.MolFromSmiles(text) if text else None
-        valid.append(molecule is not None)
-        if molecule is None:
+        valid.append(molecule is not None and molecule.GetNumAtoms() > 0)
+        if not valid[-1]:
             continue
-        total_hydrogens = 0
         for atom in molecule.GetAtoms():
-            number.append(atom.GetAtomicNum())
-            aromatic.append(atom.GetIsAromatic())
-            hybrid.append(code.get(atom.GetHybridization(), -1))
-            hydrogens.append(atom.GetTotalNumHs())
-            total_hydrogens += hydrogens[-1]
+            atoms.append(
+                (
+                    atom.GetAtomicNum(),
+                    chirality.get(atom.GetChiralTag(), OTHER_CHIRALITY),
+                    atom.GetTotalDegree(),
+                    atom.GetFormalCharge(),
+                    atom.GetTotalNumHs(),
+                    atom.GetNumRadicalElectrons(),
+                    hybridisation.get(atom.GetHybridization(), NONE),
+                    atom.GetIsAromatic(),
+                    atom.IsInRing(),
+                )
+            )
+        first = len(atoms) - molecule.GetNumAtoms()
         for bond in molecule.GetBonds():
-            bond_from.append(start + bond.GetBeginAtomIdx())
-            bond_to.append(start + bond.GetEndAtomIdx())
-            bond_kind.append(bond_code.get(bond.GetBondType(), -1))
-        heavy_start.append((start, molecule.GetNumAtoms()))
-        counts.append(molecule.GetNumAtoms() + total_hydrogens)
+            ends.append((first + bond.GetBeginAtomIdx(), first + bond.GetEndAtomIdx()))
+            bonds.append(
+                (kind.get(bond.GetBondType(), NONE), stereo.get(bond.GetStereo(), NONE), bond.GetIsConjugated())
+            )
+        heavy.append(molecule.GetNumAtoms())
         canonical = Chem.MolToSmiles(molecule).encode()
         group.append(int.from_bytes(hashlib.blake2b(canonical, digest_size=8).digest(), "little", signed=True))
-        start += counts[-1]
+        if scaffolds:
+            scaffold.append(Chem.MolToSmiles(GetScaffoldForMol(molecule), isomericSmiles=False))
+    src, dst = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    molecules = Molecules(
+        layout,
+        np.array(valid, dtype=bool),
+        np.array(atoms, dtype=np.int16).reshape(-1, 9),
+        np.array(heavy, dtype=np.int64),
+        src,
+        dst,
+        np.array(bonds, dtype=np.int8).reshape(-1, 3),
+        np.array(group, dtype=np.int64),
+        scaffold if scaffolds else None,
+    )
+    return _with_hydrogens(molecules) if LAYOUTS[layout].hydrogens else molecules
 
-    starts, heavy = np.array(heavy_start, dtype=np.int64).reshape(-1, 2).T
-    heavy_row = np.arange(heavy.sum()) + np.repeat(starts - (np.cumsum(heavy) - heavy), heavy)
-    is_heavy = np.zeros(start, dtype=bool)
-    is_heavy[heavy_row] = True
-    hydrogen_row = np.flatnonzero(~is_heavy)
-    parent_row = np.repeat(heavy_row, np.array(hydrogens, dtype=np.int64))
-    atomic_number = np.ones(start, dtype=np.int64)
-    atomic_number[heavy_row] = number
 
-    src = np.concatenate([np.array(bond_from, dtype=np.int64), parent_row])
-    dst = np.concatenate([np.array(bond_to, dtype=np.int64), hydrogen_row])
-    kinds = np.concatenate([np.array(bond_kind, dtype=np.int8), np.zeros(len(hydrogen_row), dtype=np.int8)])
-    x = np.zeros((start, len(FEATURE_NAMES)), dtype=np.float32)
-    x[:, :5] = atomic_number[:, None] == _ONE_HOT
-    x[:, 5] = atomic_number
-    x[heavy_row, 6] = aromatic
-    x[heavy_row, 7:10] = np.array(hybrid)[:, None] == np.arange(3)
-    np.add.at(x[:, 10], src[atomic_number[dst] == 1], 1)
-    np.add.at(x[:, 10], dst[atomic_number[src] == 1], 1)
-    return Molecules(
-        np.array(valid, dtype=bool), x, np.array(counts, np.int64), src, dst, kinds, np.array(group, np.int64)
+def _places(kinds: object, names: tuple[str, ...]) -> dict[object, int]:
+    return {getattr(kinds, name): place for place, name in enumerate(names)}
+
+
+def _with_hydrogens(heavy: Molecules) -> Molecules:
+    """Hydrogens as nodes, after the heavy atoms of their molecule, each with a single bond to its atom."""
+    attached = heavy.atoms[:, 4].astype(np.int64)
+    start = pointer(heavy.counts)
+    counts = heavy.counts + np.diff(pointer(attached)[start])
+    place = np.arange(start[-1]) + np.repeat(pointer(counts)[:-1] - start[:-1], heavy.counts)  # of the heavy atoms
+    atoms = np.full((counts.sum(), 9), HYDROGEN, dtype=heavy.atoms.dtype)
+    atoms[place] = heavy.atoms
+    added = np.ones(len(atoms), dtype=bool)
+    added[place] = False
+    hydrogen, parent = np.flatnonzero(added), np.repeat(place, attached)
+    return heavy._replace(
+        atoms=atoms,
+        counts=counts,
+        src=np.concatenate([place[heavy.src], parent]),
+        dst=np.concatenate([place[heavy.dst], hydrogen]),
+        bonds=np.concatenate([heavy.bonds, np.tile(np.int8([0, NONE, 0]), (len(hydrogen), 1))]),
     )
 
 
@@ -108,7 +135,9 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def read_in_parallel(batches: Iterable[list[str]], workers: int | None = None) -> Iterator[Molecules]:
+def read_in_parallel(
+    batches: Iterable[list[str]], layout: str = "qm9", scaffolds: bool = False, workers: int | None = None
+) -> Iterator[Molecules]:
     """`read_smiles` of each batch, in order, spread over the cores, with a bounded number of batches in flight."""
     try:
         import rdkit  # noqa: F401
@@ -117,11 +146,11 @@ def read_in_parallel(batches: Iterable[list[str]], workers: int | None = None) -
     workers = workers or usable_cores()
     # Not fork: the parent may hold the threads of torch or Ray.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool, _started_from_main():
-        queue = iter(batches)
-        pending: list[Future[Molecules]] = [pool.submit(read_smiles, batch) for batch in islice(queue, 2 * workers)]
+        queue = (pool.submit(read_smiles, batch, layout, scaffolds) for batch in batches)
+        pending: list[Future[Molecules]] = list(islice(queue, 2 * workers))
         while pending:
             done = pending.pop(0).result()
-            pending.extend(pool.submit(read_smiles, batch) for batch in islice(queue, 1))
+            pending.extend(islice(queue, 1))
             yield done
 
 

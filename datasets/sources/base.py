@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,6 +10,20 @@ from permlab.datasets.chunk import GraphChunk
 from permlab.datasets.errors import DataUsageError
 
 Progress = Callable[[int, int | None], None]
+MOST_NAMED = 20  # of the entries that are left out
+
+
+@dataclasses.dataclass
+class LeftOut:
+    """Entries of a source that cannot be read: how many, and the first of them. It fills while chunks are read."""
+
+    count: int = 0
+    named: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, name: str) -> None:
+        if self.count < MOST_NAMED:
+            self.named.append(name)
+        self.count += 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +45,8 @@ class Reading:
     total: int | None = None  # graphs, those included that turn out to have no label
     holdout: int | float = 0.2
     classes: int = 0  # in a classification
+    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    best: Mapping[str, float] = dataclasses.field(default_factory=dict)  # the best possible scores, where they are known
 
 
 @dataclasses.dataclass(frozen=True)

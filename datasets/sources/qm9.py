@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from permlab.datasets.atoms import LAYOUTS
 from permlab.datasets.chunk import GraphChunk, make_chunk
 from permlab.datasets.errors import DataError, DataUsageError
-from permlab.datasets.molecules import EDGE_FEATURE_NAMES, FEATURE_NAMES, read_in_parallel
+from permlab.datasets.molecules import read_in_parallel
 from permlab.datasets.randomness import random_order
 from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
@@ -61,8 +62,8 @@ class QM9(Source):
             table = table.take(np.sort(random_order(len(table), self.seed)[: self.limit]))
         return Reading(
             chunks=_chunks(table),
-            feature_names=FEATURE_NAMES,
-            edge_feature_names=EDGE_FEATURE_NAMES,
+            feature_names=LAYOUTS["qm9"].atom_names,
+            edge_feature_names=LAYOUTS["qm9"].bond_names,
             task="regression",
             targets=tuple(TARGETS),
             units=tuple(unit for _, _, unit in TARGETS.values()),

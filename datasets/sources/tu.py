@@ -5,7 +5,6 @@ constant 1: as PyG's `TUDataset` reads them, in a tenth of its memory. Edge feat
 one-hot edge labels.
 """
 
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from permlab.datasets.chunk import GraphChunk, make_chunk, pointer
-from permlab.datasets.download import fetch, unzip
+from permlab.datasets.download import fetch, mirrored, unzip
 from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
@@ -48,14 +47,14 @@ class TU(Source):
             raise DataUsageError(f"{self.name!r} is not the name of a TU data set, such as MUTAG")
 
     def digest(self) -> str | None:
-        archive = _mirrored(self.name)
+        archive = mirrored(f"{self.name}.zip")
         try:
             return file_digest(archive) if archive else None
         except PermissionError:
             raise DataError(f"{archive} cannot be read: permission denied") from None
 
     def read(self, workspace: Path, download: Progress) -> Reading:
-        archive = _mirrored(self.name)
+        archive = mirrored(f"{self.name}.zip")
         if archive is None:
             archive = workspace / f"{self.name}.zip"
             fetch(_url(self.name), archive, download)
@@ -187,20 +186,6 @@ def _load(name: str, archive: Path, workspace: Path) -> dict[str, np.ndarray]:
 
 def _read(path: Path, kind: Any) -> np.ndarray:
     return np.loadtxt(path, kind, comments=None, delimiter=",", ndmin=2, encoding="ascii")
-
-
-def _mirrored(name: str) -> Path | None:
-    mirror = os.environ.get("PERMLAB_MIRROR")
-    if not mirror:
-        return None
-    folder = Path(mirror)
-    archive = folder / f"{name}.zip"
-    try:
-        if folder.is_dir():
-            return archive if archive.is_file() else None
-    except PermissionError:
-        pass
-    raise DataError(f"PERMLAB_MIRROR={mirror} is not a folder that can be read; fix or unset it")
 
 
 def _url(name: str) -> str:
