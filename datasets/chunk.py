@@ -2,8 +2,8 @@
 
 One row per graph: `x: list<fixed_size_list<float32, r>>`, `edge_src` and `edge_dst: list<int32>` (both
 directions, node ids local to the graph, sorted), `y: float32`, `graph_id: int64`, `group: int64`. With T > 1 targets
-`y: fixed_size_list<float32, T>`; with edge features also `edge_attr: list<fixed_size_list<float32, s>>`.
-Graphs of one group are equal (the same molecule, say) and always stay on one side of a split.
+`y: fixed_size_list<float32, T>`; with edge features also `edge_attr: list<fixed_size_list<float32, s>>`; molecules
+may have `scaffold: string`. Graphs of one group are equal (the same molecule, say) and stay on one side of a split.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ class GraphChunk:
     graph_id: np.ndarray  # [G] int64
     group: np.ndarray  # [G] int64
     edge_attr: np.ndarray | None = None  # [e, s] float32, in the order of src and dst
+    scaffold: pa.StringArray | None = None  # [G], of molecules: Bemis–Murcko, as SMILES; empty without rings
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,8 +55,10 @@ def make_chunk(
     graph_id: np.ndarray,
     group: np.ndarray | None = None,
     edge_attr: np.ndarray | None = None,
+    scaffold: Sequence[str] | None = None,
 ) -> GraphChunk:
     """Graphs of `counts` nodes each; `src`, `dst` [E] index the rows of `x`, in any order; y is [G], [G, 1] or [G, T].
+    A source gives `scaffold` [G] in all its chunks or in none.
 
     Edges are made undirected and simple: both directions, no loops (Â adds its own), no duplicates. Of `edge_attr`
     [E, s], a direction keeps the row of the first edge given in it, or else of the first edge in the opposite one.
@@ -64,6 +67,8 @@ def make_chunk(
     n = len(x)
     if node_ptr[-1] != n or len(y) != len(counts):
         raise DataError(f"counts name {node_ptr[-1]} nodes and {len(counts)} graphs, data has {n} and {len(y)}")
+    if scaffold is not None and len(scaffold) != len(y):
+        raise DataError(f"there are {len(y)} graphs and {len(scaffold)} scaffolds")
     with np.errstate(over="ignore"):  # values too large for single precision become infinite, and are refused
         x, y = np.ascontiguousarray(x, dtype=np.float32), np.asarray(y).astype(np.float32)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
@@ -104,6 +109,7 @@ def make_chunk(
         graph_id=np.asarray(graph_id, dtype=np.int64),
         group=np.asarray(graph_id if group is None else group, dtype=np.int64),
         edge_attr=edge_attr,
+        scaffold=None if scaffold is None else pa.array(scaffold, pa.string()),
     )
 
 
@@ -132,6 +138,7 @@ def concatenate(chunks: Sequence[GraphChunk]) -> GraphChunk:
         node_ptr=pointer(np.concatenate([np.diff(chunk.node_ptr) for chunk in chunks])),
         edge_ptr=pointer(np.concatenate([np.diff(chunk.edge_ptr) for chunk in chunks])),
         edge_attr=None if chunks[0].edge_attr is None else joined("edge_attr"),
+        scaffold=None if chunks[0].scaffold is None else pa.concat_arrays([chunk.scaffold for chunk in chunks]),
         **{name: joined(name) for name in ("x", "src", "dst", "y", "graph_id", "group")},
     )
 
@@ -150,6 +157,8 @@ def to_arrow(chunk: GraphChunk) -> pa.RecordBatch:
     }
     if chunk.edge_attr is not None:
         columns["edge_attr"] = pa.ListArray.from_arrays(edge_offsets, _rows(chunk.edge_attr))
+    if chunk.scaffold is not None:
+        columns["scaffold"] = chunk.scaffold
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -179,4 +188,5 @@ def from_arrow(batch: pa.RecordBatch) -> GraphChunk:
         graph_id=flat(batch.column("graph_id")),
         group=flat(batch.column("group")),
         edge_attr=matrix(batch.column("edge_attr").values) if "edge_attr" in batch.schema.names else None,
+        scaffold=batch.column("scaffold") if "scaffold" in batch.schema.names else None,
     )

@@ -86,6 +86,16 @@ class GraphStore:
     def group(self) -> np.ndarray:
         return self._array("group")
 
+    def scaffolds(self) -> list[str]:
+        """The Bemis–Murcko scaffold of every graph as SMILES, empty for a molecule without rings."""
+        columns = [shard.scaffold for shard in self.shards]
+        if any(column is None for column in columns):
+            raise DataUsageError(
+                f"{self.manifest.name} has no scaffolds, which are stored with molecules that were read from SMILES; "
+                "rebuild it if it is older, or choose another split"
+            )
+        return [text for column in columns if column is not None for text in column.to_pylist()]
+
     @cached_property
     def a_ptr(self) -> np.ndarray:
         return self._array("a_ptr")

@@ -1,11 +1,17 @@
 """Stores of synthetic data for tests, each in a cache of its own."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from permlab.datasets.cache import build
+from permlab.datasets.catalogue import SOURCES
+from permlab.datasets.chunk import GraphChunk, make_chunk
+from permlab.datasets.sources.base import Progress, Reading, Source
 from permlab.datasets.store import GraphStore
 from permlab.datasets.writer import ShardWriter
 
@@ -30,3 +36,31 @@ def build_sharded_store(name: str, folder: Path) -> GraphStore:
 def use_small_shards(patch: pytest.MonkeyPatch, graphs_per_chunk: int, shard_bytes: int) -> None:
     patch.setattr("permlab.datasets.sources.synthetic.GRAPHS_A_CHUNK", graphs_per_chunk)
     patch.setattr("permlab.datasets.cache.ShardWriter", partial(ShardWriter, shard_bytes=shard_bytes))
+
+
+SCAFFOLDS = ("c1ccccc1", "", "C1CCNCC1", "c1ccccc1", "c1ccccc1", "C1CCNCC1")
+
+
+@dataclass(frozen=True)
+class Rings(Source):
+    """Graphs of one node in chunks of six, with the scaffolds above."""
+
+    chunks: int = 2
+
+    def digest(self) -> str:
+        return "rings"
+
+    def read(self, workspace: Path, download: Progress) -> Reading:
+        return Reading(self._chunks(), ("x",), "classification", ("y",), classes=2)
+
+    def _chunks(self) -> Iterator[GraphChunk]:
+        none = np.array([], dtype=np.int64)
+        for first in range(0, 6 * self.chunks, 6):
+            ids = np.arange(first, first + 6)
+            x, y = np.random.default_rng(first).normal(size=(6, 1)), ids % 2
+            yield make_chunk(x, np.ones(6, dtype=np.int64), none, none, y, ids, scaffold=SCAFFOLDS)
+
+
+def use_rings(patch: pytest.MonkeyPatch) -> None:
+    """The data set `rings`."""
+    patch.setitem(SOURCES, "rings", Rings)

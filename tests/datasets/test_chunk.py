@@ -65,6 +65,7 @@ def test_graphs_without_edges_or_nodes_are_kept() -> None:
         ({"y": np.array([0.0, np.inf])}, "graph 11 .*target inf"),
         ({"src": np.array([0]), "dst": np.array([4])}, "graph 10 .*edge"),
         ({"counts": np.array([3, 3])}, "6 nodes"),
+        ({"scaffold": ["C1CC1"]}, "2 graphs and 1 scaffolds"),
     ],
 )
 def test_a_bad_graph_is_named(changes: dict[str, np.ndarray], message: str) -> None:

@@ -12,7 +12,7 @@ from permlab.datasets.errors import DataUsageError
 from permlab.datasets.manifest import CacheBroken
 from permlab.datasets.randomness import node_order
 from permlab.datasets.store import GraphStore
-from tests.datasets.stores import build_sharded_store
+from tests.datasets.stores import SCAFFOLDS, build_sharded_store, use_rings, use_small_shards
 
 NAME = "synthetic,graphs=60,max_nodes=9,min_nodes=1"
 
@@ -203,3 +203,15 @@ def test_orders_that_do_not_exist_are_refused(store: GraphStore, row: int) -> No
     of_another_store = orders[:, 1:]
     with pytest.raises(DataUsageError, match=re.escape(str(of_another_store.shape))):
         store.batch(np.array([0, 1]), np.array([0, 0]), of_another_store)
+
+
+def test_scaffolds_of_molecules_are_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_rings(monkeypatch)
+    use_small_shards(monkeypatch, graphs_per_chunk=6, shard_bytes=1)
+    store = GraphStore.open("rings", build_missing=True)
+    assert len(store.shards) == 2 and store.scaffolds() == [*SCAFFOLDS, *SCAFFOLDS]
+
+
+def test_graphs_that_are_not_molecules_have_no_scaffolds(store: GraphStore) -> None:
+    with pytest.raises(DataUsageError, match="synthetic.* has no scaffolds.*SMILES"):
+        store.scaffolds()
