@@ -8,6 +8,7 @@ from typing import Any
 
 from permlab.datasets.errors import DatasetNameError, DataUsageError
 from permlab.datasets.places import cache_root, remote_address
+from permlab.datasets.sources.adversarial import Adversarial
 from permlab.datasets.sources.base import Source
 from permlab.datasets.sources.code import LOOKS_LIKE_CODE, Factory, FromCode, code_missing
 from permlab.datasets.sources.moleculenet import MoleculeNet
@@ -26,6 +27,7 @@ SOURCES: dict[str, type[Source]] = {
     "tu": TU,
     "moleculenet": MoleculeNet,
     "synthetic": Synthetic,
+    "adversarial": Adversarial,
     "table": Table,
     "pyg": Pyg,
 }

@@ -5,6 +5,7 @@ Rows are numbered from 1, the header not counted.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,6 +123,7 @@ def _with_labels(molecules: Molecules, y: np.ndarray, row: np.ndarray) -> GraphC
         graph_id[keep],
         molecules.group[keep],
         molecules.edge_attr[edge_keep],
+        list(compress(molecules.scaffold or [], keep)),
     )
 
 

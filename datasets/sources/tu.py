@@ -1,8 +1,8 @@
 """The TU collection: from a mirror folder, or downloaded once; text files with one line per node, edge or graph.
 
-Features are the node attributes; where there are none, the one-hot node labels; where there are neither, a
-constant 1: as PyG's `TUDataset` reads them, in a tenth of its memory. Edge features are the edge attributes and the
-one-hot edge labels.
+Features are the node attributes; where there are none, the one-hot node labels, as PyG's `TUDataset` reads them, in a
+tenth of its memory; where there are neither, the degree. Edge features are the edge attributes and the one-hot edge
+labels.
 """
 
 import warnings
@@ -20,6 +20,8 @@ from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 
 GRAPHS_A_CHUNK = 8192
 MAX_TEXT = 1 << 29  # bytes that an archive may unpack to; the largest of the collection have about 400 MB
+KINDS = ("attributes", "labels", "degree", "constant")  # of node features
+MOST_DEGREES = 64  # columns of the one-hot degree; the last is for this degree and above
 MAX_FEATURES, MAX_ENTRIES = 10_000, 1 << 28  # limits of one-hot labels: columns, and numbers in all
 PARTS: dict[str, Any] = {  # the parts that are read, and their types
     "A": np.int32,
@@ -35,14 +37,22 @@ PARTS: dict[str, Any] = {  # the parts that are read, and their types
 
 @dataclass(frozen=True)
 class TU(Source):
-    """Several regression targets are kept as target_0, target_1, …"""
+    """Several regression targets are kept as target_0, target_1, … `features` are kinds of node features, joined by a
+    plus sign; `auto` takes the first of attributes, labels and degree that there is.
+    """
 
     summary: ClassVar[str] = "any TU data set by its name, as in tu:MUTAG"
     argument: ClassVar[str] = "name"
 
     name: str
+    features: str = "auto"
 
     def __post_init__(self) -> None:
+        kinds = self.features.split("+")
+        if self.features != "auto" and (set(kinds) - set(KINDS) or len(set(kinds)) < len(kinds)):
+            raise DataUsageError(
+                f"tu:{self.name}: features={self.features!r}; choose auto, or {', '.join(KINDS)}, or some joined by +"
+            )
         if len(self.name) > 100 or not self.name.replace("-", "").replace("_", "").isalnum():
             raise DataUsageError(f"{self.name!r} is not the name of a TU data set, such as MUTAG")
 
@@ -62,7 +72,7 @@ class TU(Source):
 
     def _reading(self, tables: dict[str, np.ndarray]) -> Reading:
         y, classification = self._targets(tables)
-        x, kind = self._features(tables)
+        x, names = self._features(tables)
         graph, edges = self._graph_of_node(tables, len(y)), tables["A"]
         if len(x) != len(graph) or (len(edges) and edges.shape[1] != 2):
             raise DataError(f"tu:{self.name} has {len(x)} lines of features for {len(graph)} nodes, or odd edges")
@@ -70,7 +80,7 @@ class TU(Source):
         targets = ("class",) if classification else tuple(f"target_{i}" for i in range(y.shape[1]))
         return Reading(
             chunks=_chunks(x, graph, edges.reshape(-1, 2) - 1, y, edge_attr),
-            feature_names=tuple(f"{kind}_{i}" for i in range(x.shape[1])),
+            feature_names=names,
             edge_feature_names=edge_names,
             task="classification" if classification else "regression",
             targets=targets,
@@ -93,13 +103,29 @@ class TU(Source):
             raise DataError(f"tu:{self.name} has no graphs")
         return y, y.shape[1] == 1 and "graph_attributes" not in tables
 
-    def _features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray, str]:
-        """[n, r], and what they are."""
-        if "node_attributes" in tables:
-            return tables["node_attributes"], "attribute"
-        if "node_labels" not in tables or not len(tables["node_labels"]):
-            return np.ones((len(tables["graph_indicator"]), 1), dtype=np.float32), "constant"
-        return self._one_hot(tables["node_labels"], "node"), "label"
+    def _features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
+        """[n, r], and the names of the columns."""
+        n = len(tables["graph_indicator"])
+        there = ["degree", "constant"]
+        there += [kind for kind in ("attributes", "labels") if len(tables.get(f"node_{kind}", ()))]
+        first = next(kind for kind in KINDS if kind in there)
+        parts, names = [], []
+        for kind in (first if self.features == "auto" else self.features).split("+"):
+            if kind not in there:
+                raise DataUsageError(f"tu:{self.name} has no node {kind}; choose features= from {', '.join(there)}")
+            if kind == "attributes":
+                part, columns = tables["node_attributes"], None
+            elif kind == "labels":
+                part, columns = self._one_hot(tables["node_labels"], "node"), None
+            elif kind == "degree":
+                part, columns = _degrees(tables["A"], n)
+            else:
+                part, columns = np.ones((n, 1), dtype=np.float32), None
+            if parts and len(part) != len(parts[0]):
+                raise DataError(f"tu:{self.name} has {len(part)} lines of node {kind} for {len(parts[0])} nodes")
+            parts.append(part)
+            names += columns or [f"{kind.removesuffix('s')}_{i}" for i in range(part.shape[1])]
+        return np.concatenate(parts, axis=1), tuple(names)
 
     def _edge_features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
         """[e, s] in the order of the lines of A, and the names of the columns."""
@@ -147,6 +173,24 @@ class ProteinsFull(TU):
     argument: ClassVar[str | None] = None  # type: ignore[assignment]
 
     name: str = field(default="PROTEINS_full", init=False)
+
+
+def _degrees(edges: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+    """The degree of every node, one-hot, [n, degrees]; if it is large, with log(1 + degree) as one more column.
+
+    Both directions of an edge count once, loops not at all: as the graphs are stored.
+    """
+    src, dst = edges.reshape(-1, 2).T.astype(np.int64) - 1
+    inside = (src != dst) & (src >= 0) & (dst >= 0) & (src < n) & (dst < n)  # others are refused later
+    src, dst = src[inside], dst[inside]
+    degree = np.bincount(np.unique(np.concatenate([src * n + dst, dst * n + src])) // max(n, 1), minlength=n)
+    last = min(int(degree.max()), MOST_DEGREES)
+    one_hot = (np.minimum(degree, last)[:, None] == np.arange(last + 1)).astype(np.float32)
+    names = [f"degree_{i}" for i in range(last + 1)]
+    if last == degree.max():
+        return one_hot, names
+    names[-1] += "_or_more"
+    return np.column_stack([one_hot, np.log1p(degree, dtype=np.float32)]), [*names, "log_degree"]
 
 
 def _chunks(
