@@ -47,11 +47,11 @@ def _capped(values: np.ndarray, least: int, most: int) -> np.ndarray:
 def _qm9_atoms(atoms: np.ndarray, hydrogens: np.ndarray) -> np.ndarray:
     number, _, _, _, _, _, hybrid, aromatic, _ = atoms.T
     columns = [_one_hot(number, *_FIRST), number, aromatic, _one_hot(hybrid, 0, 1, 2), hydrogens]
-    return _columns(len(atoms), columns)
+    return _columns(columns)
 
 
 def _qm9_bonds(bonds: np.ndarray) -> np.ndarray:
-    return _columns(len(bonds), [_one_hot(bonds[:, 0], *range(len(BOND)))])
+    return _columns([_one_hot(bonds[:, 0], *range(len(BOND)))])
 
 
 def _ogb_atoms(atoms: np.ndarray, hydrogens: np.ndarray) -> np.ndarray:
@@ -68,17 +68,17 @@ def _ogb_atoms(atoms: np.ndarray, hydrogens: np.ndarray) -> np.ndarray:
         aromatic,
         ring,
     ]
-    return _columns(len(atoms), columns)
+    return _columns(columns)
 
 
 def _ogb_bonds(bonds: np.ndarray) -> np.ndarray:
     kind, stereo, conjugated = bonds.T
-    return _columns(len(bonds), [_one_hot(kind, *range(len(BOND))), _one_hot(stereo, *range(len(STEREO))), conjugated])
+    return _columns([_one_hot(kind, *range(len(BOND))), _one_hot(stereo, *range(len(STEREO))), conjugated])
 
 
-def _columns(rows: int, parts: list[np.ndarray]) -> np.ndarray:
+def _columns(parts: list[np.ndarray]) -> np.ndarray:
     """[rows] and [rows, k] beside each other, float32."""
-    return np.concatenate([part.reshape(rows, -1).astype(np.float32) for part in parts], axis=1, dtype=np.float32)
+    return np.column_stack(parts).astype(np.float32)
 
 
 _QM9 = Layout(

@@ -78,8 +78,8 @@ def check_as_before(path: Path, url: str, ledger: Path) -> None:
         ledger.write_text(f"{found}  {url}\n", encoding="utf-8")
     elif (before := ledger.read_text(encoding="utf-8").split()[:1]) != [found]:
         raise DataError(
-            f"{url} has the SHA-256 digest {found}, at its first download it had {''.join(before) or 'none'}; if the new "
-            f"file is right, delete {ledger}"
+            f"{url} has the SHA-256 digest {found}, at its first download it had {''.join(before) or 'none'}; if the "
+            f"new file is right, delete {ledger}"
         )
 
 

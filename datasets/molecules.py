@@ -64,9 +64,10 @@ def read_smiles(smiles: list[str], layout: str = "qm9", scaffolds: bool = False)
     atoms, ends, bonds = [], [], []
     for text in smiles:
         molecule = Chem.MolFromSmiles(text) if text else None
-        valid.append(molecule is not None and molecule.GetNumAtoms() > 0)
-        if not valid[-1]:
+        if molecule is None or not molecule.GetNumAtoms():
+            valid.append(False)
             continue
+        valid.append(True)
         for atom in molecule.GetAtoms():
             atoms.append(
                 (
@@ -127,7 +128,7 @@ def _with_hydrogens(heavy: Molecules) -> Molecules:
         counts=counts,
         src=np.concatenate([place[heavy.src], parent]),
         dst=np.concatenate([place[heavy.dst], hydrogen]),
-        bonds=np.concatenate([heavy.bonds, np.tile(np.int8([0, NONE, 0]), (len(hydrogen), 1))]),
+        bonds=np.concatenate([heavy.bonds, np.tile(np.array([0, NONE, 0], dtype=np.int8), (len(hydrogen), 1))]),
     )
 
 

@@ -75,12 +75,17 @@ class Adapted(nn.Module):
     def __init__(self, module: nn.Module, last_activation: str = "none") -> None:
         super().__init__()
         self.module, self.last_activation = module, activation_of(last_activation)
+        self.register_buffer(
+            "like", torch.empty(0), persistent=False
+        )  # follows the model's dtype, if nothing else does
         arguments = signature(module.forward).parameters
         self.takes_edges = "edge_index" in arguments
         self.takes_attributes = "edge_attr" in arguments and getattr(module, "supports_edge_attr", True)
 
+    like: Tensor
+
     def forward(self, batch: GraphBatch) -> Tensor:
-        dtype = next((weight.dtype for weight in self.parameters()), batch.x.dtype)
+        dtype = next((weight.dtype for weight in self.parameters()), self.like.dtype)
         arguments: dict[str, Tensor] = {}
         if self.takes_edges:
             arguments["edge_index"] = batch.edge_index

@@ -27,8 +27,8 @@ from permlab.readouts.catalogue import build
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "infra" / "README.md"]
-TASKS = ["data", "run", "sweeps", "cluster", "tuning", "report", "readouts", "theory", "extending", "speed", "security"]
-TASKS += ["python"]
+TASKS = ["data", "adversarial", "run", "sweeps", "cluster", "tuning", "report", "readouts", "theory", "extending"]
+TASKS += ["speed", "security", "python"]
 SETTINGS: dict[str, Any] = {"train": RunSettings, "config": RunSettings, "sweep": SweepSettings, "tune": TuningSettings}
 MODELS = [RunSettings, SweepSettings, TuningSettings, *BENCHES.values()]
 KEYS = {key for model in MODELS for key, _, _ in describe(model)}

@@ -1,7 +1,7 @@
 """Data sets on which theory says which maps must fail: made from a seed, with a known best possible score.
 
-Graphs come in twins, one of each class, which stay on one side of every split. A map that gives both twins the same image
-is right about one of them: its accuracy and its AUC are 0.5, whatever it learns. The best possible score is 1.
+Graphs come in twins, one of each class, which stay on one side of every split. A map that gives both twins the same
+image is right about one of them: its accuracy and its AUC are 0.5, whatever it learns. The best possible score is 1.
 """
 
 import hashlib

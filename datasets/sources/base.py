@@ -46,7 +46,9 @@ class Reading:
     holdout: int | float = 0.2
     classes: int = 0  # in a classification
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
-    best: Mapping[str, float] = dataclasses.field(default_factory=dict)  # the best possible scores, where they are known
+    best: Mapping[str, float] = dataclasses.field(
+        default_factory=dict
+    )  # the best possible scores, where they are known
 
 
 @dataclasses.dataclass(frozen=True)

@@ -91,14 +91,12 @@ class MoleculeNet(Source):
         else:
             text = file
         smiles, columns = self._columns(text, file)
-        rows = SmilesRows(_open(text, columns), f"{file}", smiles, columns, self.features)
+        rows = SmilesRows(_open(text, file, columns), str(file), smiles, columns, self.features)
         labels, left_out = rows.survey(skip_missing=True), LeftOut()
         if known.task == "classification" and not labels.only_zero_one:
             raise DataError(f"{file} has labels other than 0 and 1; it is not the data set {self.name}")
         if self.limit > labels.rows:
-            raise DataUsageError(
-                f"moleculenet:{self.name} has {labels.rows:,} rows; limit={self.limit} asks for more"
-            )
+            raise DataUsageError(f"moleculenet:{self.name} has {labels.rows:,} rows; limit={self.limit} asks for more")
         wanted = subset(labels.rows, self.limit, self.seed) if self.limit else None
         return Reading(
             chunks=rows.chunks(labels.rows, left_out, True, wanted),
@@ -151,9 +149,12 @@ class MoleculeNet(Source):
         return smiles, columns
 
 
-def _open(text: Path, columns: tuple[str, ...]) -> Any:
+def _open(text: Path, file: Path, columns: tuple[str, ...]) -> Any:
     """A pyarrow Dataset whose labels are numbers even if none of the first rows has one."""
     from pyarrow.dataset import CsvFileFormat, dataset  # imported here, because it imports pandas, which is slow
 
     types = dict.fromkeys(columns, pa.float64())
-    return dataset(text, format=CsvFileFormat(convert_options=pa.csv.ConvertOptions(column_types=types)))
+    try:
+        return dataset(text, format=CsvFileFormat(convert_options=pa.csv.ConvertOptions(column_types=types)))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{file} cannot be read: {first_line(error).rpartition('Invalid: ')[2]}") from None

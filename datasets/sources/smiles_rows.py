@@ -1,4 +1,4 @@
-"""Rows of SMILES and labels, in a table that is read in blocks, to molecules: what a user's table and MoleculeNet share.
+"""Rows of SMILES and labels, in a table read in blocks, to molecules: what a user's table and MoleculeNet share.
 
 Rows are numbered from 1, the header not counted.
 """
@@ -40,7 +40,7 @@ class SmilesRows:
     layout: str
 
     def survey(self, skip_missing: bool) -> Labels:
-        """One pass over the targets alone. A row that lacks its only label is an error, unless such rows are skipped."""
+        """One pass over the targets alone. A row without its only label is an error, unless such rows are skipped."""
         rows, only_zero_one, gaps = 0, True, False
         for batch in self._batches(self.targets):
             values = _numbers(batch, self.targets)

@@ -72,10 +72,12 @@ class TU(Source):
 
     def _reading(self, tables: dict[str, np.ndarray]) -> Reading:
         y, classification = self._targets(tables)
-        x, names = self._features(tables)
         graph, edges = self._graph_of_node(tables, len(y)), tables["A"]
-        if len(x) != len(graph) or (len(edges) and edges.shape[1] != 2):
-            raise DataError(f"tu:{self.name} has {len(x)} lines of features for {len(graph)} nodes, or odd edges")
+        if len(edges) and edges.shape[1] != 2:
+            raise DataError(f"tu:{self.name} has {edges.shape[1]} numbers in a line of edges, not 2")
+        x, names = self._features(tables)
+        if len(x) != len(graph):
+            raise DataError(f"tu:{self.name} has {len(x)} lines of features for {len(graph)} nodes")
         edge_attr, edge_names = self._edge_features(tables)
         targets = ("class",) if classification else tuple(f"target_{i}" for i in range(y.shape[1]))
         return Reading(
@@ -109,7 +111,8 @@ class TU(Source):
         there = ["degree", "constant"]
         there += [kind for kind in ("attributes", "labels") if len(tables.get(f"node_{kind}", ()))]
         first = next(kind for kind in KINDS if kind in there)
-        parts, names = [], []
+        parts: list[np.ndarray] = []
+        names: list[str] = []
         for kind in (first if self.features == "auto" else self.features).split("+"):
             if kind not in there:
                 raise DataUsageError(f"tu:{self.name} has no node {kind}; choose features= from {', '.join(there)}")

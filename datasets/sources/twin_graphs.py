@@ -19,9 +19,7 @@ def epsilon_trees(random: Generator, height: int, eps: float) -> tuple[Graph, Gr
     """
     a, b, c, d = np.array([[1, -1, 1, -1], [2, -2, 2, -2], [1, -1, 2, -2], [1, -1, 2, -2]])
     for _ in range(height - 3):
-        a, b, c, d = (
-            np.concatenate(parts) for parts in ((a, b, a, b), (c, d, c, d), (a, b, c, d), (a, b, c, d))
-        )
+        a, b, c, d = (np.concatenate(parts) for parts in ((a, b, a, b), (c, d, c, d), (a, b, c, d), (a, b, c, d)))
     inner = 1 + 2 * sum(4**level for level in range(height - 2))  # the root, its two children, their children, …
     n = inner + 2 * len(a)
     child = np.arange(1, n)

@@ -3,7 +3,7 @@
 Coordinates are dyadic where the maths allows it, so that sums that are equal on paper are equal in floating point.
 """
 
-from itertools import combinations
+from itertools import product
 
 import numpy as np
 from numpy.random import Generator
@@ -23,7 +23,7 @@ def equal_moments(random: Generator, k: int, features: int) -> tuple[Graph, Grap
     """
     numbers = np.arange(2 ** (k + 1))
     odd = np.array([int(number).bit_count() % 2 for number in numbers], dtype=bool)
-    ends = [-(2**k) // 4 - 1, 2 ** (k + 1) + 2**k // 4]
+    ends = [-(2**k // 4) - 1, 2 ** (k + 1) + 2**k // 4]
     step = random.integers(32, 97, features)
     shift = random.integers(-64, 65, features) * 2 ** (k + 1) - step * 2**k
     twins = [np.append(numbers[part], ends)[:, None] * step + shift for part in (~odd, odd)]
@@ -51,16 +51,18 @@ def _orthogonal(a: np.ndarray) -> np.ndarray:
 def colliding(random: Generator, key: np.ndarray, directions: np.ndarray, gap: float) -> tuple[Graph, Graph]:
     """X ≁ Y [2^(D − 1), r] with ↓(XA) = ↓(YA) for the key A [r, D]; `gap` moves the points of Y by about that much.
 
-    With v_j ⟂ a_j: X holds the sums of v_j over the even subsets of the columns, Y over the odd ones. To add or remove j
-    swaps even and odd and does not change x·a_j. The lengths of the v_j are random and positive.
+    With v_j ⟂ a_j: X holds the sums of v_j over the even subsets of the columns, Y over the odd ones. To add or
+    remove j swaps even and odd and does not change x·a_j. The lengths of the v_j are random and positive.
     """
     D = key.shape[1]
-    chosen = np.array([[j in subset for j in range(D)] for size in range(D + 1) for subset in combinations(range(D), size)])
-    points = chosen @ (directions * (random.integers(32, 97, D) / 64)[:, None])
+    chosen = np.array(list(product((False, True), repeat=D)))  # the subsets of the columns
+    points: np.ndarray = chosen @ (directions * (random.integers(32, 97, D) / 64)[:, None])
     points += random.integers(-32, 33, len(key)) / 64 - points.mean(axis=0)
-    odd = chosen.sum(axis=1) % 2 == 1
-    moved = points[odd] + (gap * random.standard_normal(points[odd].shape) if gap else 0)
-    return (points[~odd], NO_EDGES), (moved, NO_EDGES)
+    odd = np.asarray(chosen.sum(axis=1) % 2 == 1)
+    first, second = points[~odd], points[odd]
+    if gap:
+        second = second + gap * random.standard_normal(second.shape)
+    return (first, NO_EDGES), (second, NO_EDGES)
 
 
 def parse_key(text: str, features: int) -> np.ndarray:
@@ -72,10 +74,12 @@ def parse_key(text: str, features: int) -> np.ndarray:
         try:
             key = np.array([[float(entry) for entry in row.split(",")] for row in text.split(";")])
         except ValueError:
-            raise DataUsageError(f"key={text!r} is not ones, identity, or rows of equal length such as 1,0,2;0,1,3") from None
+            raise DataUsageError(
+                f"key={text!r} is not ones, identity, or rows of one length such as 1,0,2;0,1,3"
+            ) from None
     r, D = key.shape
     if r < 2 or not 1 < D <= MOST_COLUMNS or not np.isfinite(key).all() or not key.any(axis=0).all():
         raise DataUsageError(
-            f"key={text!r} is {r} × {D}; a key has at least 2 rows (features), 2 to {MOST_COLUMNS} columns, and none of 0"
+            f"key={text!r} is {r} × {D}; a key has at least 2 rows (features), 2 to {MOST_COLUMNS} columns, none of 0"
         )
     return key

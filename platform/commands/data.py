@@ -1,14 +1,14 @@
 """Data sets as memory-mapped Arrow shards.
 
   permlab data list                    known data sets, and those that are built
-  permlab data build NAME [key=value]  build it (qm9, proteins_full, tu:MUTAG, synthetic, table:FILE, pyg:ZINC)
+  permlab data build NAME [key=value]  build it (qm9, moleculenet:hiv, tu:MUTAG, synthetic, table:FILE, …)
   permlab data info NAME               counts, sizes, target, split
   permlab data verify NAME             compare every file with its digest
   permlab data path NAME               its folder
 
 Parameters are part of the name: `permlab data build qm9 limit=5000` builds `qm9,limit=5000`.
 The cache is in PERMLAB_CACHE (default ~/.cache/permlab), which may be on object storage (s3://bucket/folder): then this
-machine keeps copies in PERMLAB_LOCAL_CACHE. TU archives are looked for in PERMLAB_MIRROR first.
+machine keeps copies in PERMLAB_LOCAL_CACHE. Archives of TU and MoleculeNet are looked for in PERMLAB_MIRROR first.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def _list(as_json: bool) -> int:
 def _summary(manifest: Manifest) -> dict[str, Any]:
     fields = (
         "name task targets units default_target classes gaps graphs dropped nodes edges min_nodes max_nodes "
-        "feature_names edge_feature_names holdout source source_digest digest"
+        "feature_names edge_feature_names holdout source source_digest digest unread unread_named best"
     )
     return {key: getattr(manifest, key) for key in fields.split()} | {
         "mean_nodes": manifest.nodes / manifest.graphs,
@@ -130,7 +130,20 @@ def _build(name: str, args: argparse.Namespace) -> int:
             f"{_on_disk(manifest)} in {folder_of(parsed)}",
             markup=False,
         )
+        if manifest.unread:
+            out.print(_unread(manifest), markup=False)
     return 0
+
+
+def _unread(manifest: Manifest) -> str:
+    named = "; ".join(_cut(line) for line in manifest.unread_named) + (
+        "; …" if manifest.unread > len(manifest.unread_named) else ""
+    )
+    return f"left out, because RDKit does not read them: {manifest.unread:,} rows ({named})"
+
+
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _verify(name: str, args: argparse.Namespace) -> int:
@@ -192,6 +205,10 @@ def _info(name: str, args: argparse.Namespace) -> int:
         "on disk": f"{_on_disk(manifest)} in {folder}",
         "digest": manifest.digest,
     }
+    if manifest.unread:
+        facts["not read"] = _unread(manifest)
+    if manifest.best:
+        facts["best possible"] = ", ".join(f"{metric} {score:g}" for metric, score in manifest.best.items())
     grid = Table.grid(padding=(0, 2))
     for label, text in facts.items():
         grid.add_row(f"[bold]{label}[/bold]", escape(text))

@@ -67,6 +67,7 @@ class Training:
     @classmethod
     def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
         store = store or open_store(settings)
+        store.check_targets()
         facts = DataFacts.of_store(store, settings)
         held_by = settings.seed if settings.data.split_seed is None else settings.data.split_seed
         split = store.split(held_by, settings.data.holdout, settings.data.validation, settings.seed)

@@ -25,7 +25,7 @@ def test_a_file_name_may_hold_a_comma() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("qm8", "'qm8'.*did you mean 'qm9'.*choose from qm9, proteins_full, tu:NAME, synthetic"),
+        ("qm8", "'qm8'.*did you mean 'qm9'.*choose from qm9, proteins_full, tu:NAME, moleculenet:NAME"),
         ("", "unknown data set ''"),
         ("tu", "needs a name, as in tu:NAME"),
         ("qm9:x", "after a colon, got 'x'"),

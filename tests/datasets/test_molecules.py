@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 from rdkit import Chem
+from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
+from permlab.datasets.atoms import LAYOUTS
 from permlab.datasets.chunk import pointer
-from permlab.datasets.molecules import FEATURE_NAMES, read_in_parallel, read_smiles
+from permlab.datasets.molecules import read_in_parallel, read_smiles
 
 SMILES = ["C", "N", "O=C1NC=CO1", "[NH3+]CC([O-])=O", "c1ccncc1", "C#CC#N", "F[C@H](O)C", "[H]C([H])=O", "CS(=O)(=O)Cl"]
 
@@ -35,7 +37,7 @@ def test_graphs_agree_with_rdkits_explicit_hydrogens() -> None:
 
 def test_heavy_atoms_come_first() -> None:
     formaldehyde = read_smiles(["[H]C([H])=O"])
-    assert formaldehyde.x[:, FEATURE_NAMES.index("atomic_number")].tolist() == [6, 8, 1, 1]
+    assert formaldehyde.x[:, LAYOUTS["qm9"].atom_names.index("atomic_number")].tolist() == [6, 8, 1, 1]
 
 
 def test_equal_molecules_share_a_group() -> None:
@@ -56,7 +58,16 @@ def test_invalid_smiles_alone_give_no_molecules() -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_parallel_reading_keeps_the_order(workers: int) -> None:
     batches = [["C"] * (i + 1) for i in range(8)]
-    assert [len(molecules.counts) for molecules in read_in_parallel(iter(batches), workers)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [len(molecules.counts) for molecules in read_in_parallel(iter(batches), workers=workers)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+    ]
 
 
 def test_bonds_are_those_of_rdkit() -> None:
@@ -75,3 +86,11 @@ def test_bonds_are_those_of_rdkit() -> None:
         }
         assert ours == theirs, smiles
     assert read_smiles(["[NH3]->[Cu]"]).edge_attr.sum(1).tolist() == [0, 1, 1, 1]
+
+
+def test_scaffolds_are_those_of_rdkit() -> None:
+    smiles = ["CCO", "Cc1ccccc1CCC2CC2", "O=C(N)[C@@H]1CCCN1"]
+    assert read_smiles(smiles, "ogb", scaffolds=True).scaffold == [
+        MurckoScaffoldSmiles(smiles=text, includeChirality=False) for text in smiles
+    ]
+    assert read_smiles(smiles).scaffold is None

@@ -54,7 +54,8 @@ def test_a_smiles_that_does_not_parse_is_named_with_its_row(tmp_path: Path, cach
     with pytest.raises(DataError, match=r"row 2: 'C1CC'.*skip_invalid=true"):
         build(text)
     assert not list(cache.glob("table-*"))
-    build(f"{text},skip_invalid=true")
+    manifest = build(f"{text},skip_invalid=true")
+    assert (manifest.unread, manifest.unread_named) == (1, ["row 2: C1CC"])
     store = GraphStore.open(f"{text},skip_invalid=true")
     assert store.graph_id.tolist() == [0, 2] and store.y.tolist() == [1.0, 3.0]
 
@@ -199,3 +200,12 @@ def test_tox21(mirror: Path) -> None:
     np.testing.assert_array_equal(one.y, store.y[:, -1])
     batch = store.batch(np.arange(64), 3)
     assert batch.y.shape == (64, 12) and batch.edge_attr.shape == (batch.edge_index.shape[1], 4)
+
+
+def test_features_as_ogb_has_them_and_scaffolds(tmp_path: Path) -> None:
+    text = write(tmp_path, ROWS)
+    manifest = build(f"{text},features=ogb")
+    assert manifest.nodes == 3 + 6 + 1 + 1 and "in_ring" in manifest.feature_names
+    assert GraphStore.open(f"{text},features=ogb").scaffolds() == ["", "c1ccccc1", "", ""]
+    with pytest.raises(DataError, match="features='all'; choose from qm9, ogb"):
+        build(f"{text},features=all")

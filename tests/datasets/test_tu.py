@@ -89,12 +89,60 @@ def test_labels_are_the_features_if_there_are_no_attributes(own_mirror: Path) ->
     assert (store.y.tolist(), manifest.task, manifest.classes) == ([0.0, 1.0], "classification", 2)
 
 
-def test_without_labels_every_node_has_the_feature_1(own_mirror: Path) -> None:
-    with zipfile.ZipFile(own_mirror / "BARE.zip", "w") as file:
-        for part in ("A", "graph_indicator", "graph_labels"):
+def bare(folder: Path, edges: str = TINY["A"]) -> None:
+    with zipfile.ZipFile(folder / "BARE.zip", "w") as file:
+        for part in ("graph_indicator", "graph_labels"):
             file.writestr(f"BARE/BARE_{part}.txt", TINY[part])
-    assert build("tu:BARE").feature_names == ["constant_0"]
-    assert GraphStore.open("tu:BARE").shards[0].x.tolist() == [[1.0]] * 5
+        file.writestr("BARE/BARE_A.txt", edges)
+
+
+def test_without_labels_the_feature_is_the_degree(own_mirror: Path) -> None:
+    """One direction of an edge is enough, and loops do not count."""
+    for edges in (TINY["A"], "1, 2\n2, 3\n1, 3\n4, 5\n5, 5\n"):
+        bare(own_mirror, edges)
+        assert build("tu:BARE").feature_names == ["degree_0", "degree_1", "degree_2"]
+        assert GraphStore.open("tu:BARE").shards[0].x.argmax(1).tolist() == [2, 2, 2, 1, 1]
+    assert build("tu:BARE,features=constant").feature_names == ["constant_0"]
+    assert GraphStore.open("tu:BARE,features=constant").shards[0].x.tolist() == [[1.0]] * 5
+
+
+def test_large_degrees_share_a_column_and_have_their_logarithm(own_mirror: Path) -> None:
+    rays = 70
+    with zipfile.ZipFile(own_mirror / "STAR.zip", "w") as file:
+        file.writestr("STAR/STAR_A.txt", "".join(f"1, {i}\n" for i in range(2, rays + 2)))
+        file.writestr("STAR/STAR_graph_indicator.txt", "1\n" * (rays + 1))
+        file.writestr("STAR/STAR_graph_labels.txt", "1\n")
+    names = build("tu:STAR").feature_names
+    assert names[-2:] == ["degree_64_or_more", "log_degree"] and len(names) == 66
+    x = GraphStore.open("tu:STAR").shards[0].x
+    assert x[0, 64] == x[1, 1] == 1 and x[0, 65] == np.float32(np.log(71))
+
+
+def test_attributes_and_labels_by_choice(own_mirror: Path) -> None:
+    archive(own_mirror, node_attributes="0.5\n1.5\n2.5\n3.5\n4.5\n")
+    assert build("tu:TINY").feature_names == ["attribute_0"]
+    assert build("tu:TINY,features=labels").feature_names == ["label_0", "label_1"]
+    both = build("tu:TINY,features=attributes+labels+degree")
+    assert both.feature_names == ["attribute_0", "label_0", "label_1", "degree_0", "degree_1", "degree_2"]
+    assert GraphStore.open("tu:TINY,features=attributes+labels", build_missing=True).shards[0].x[2].tolist() == [
+        2.5,
+        0,
+        1,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("attributes", "tu:TINY has no node attributes; choose features= from degree, constant, labels"),
+        ("colours", "features='colours'; choose auto, or attributes, labels, degree, constant"),
+        ("labels+labels", "features='labels\\+labels'"),
+    ],
+)
+def test_features_that_there_are_not(own_mirror: Path, features: str, message: str) -> None:
+    archive(own_mirror)
+    with pytest.raises(DataUsageError, match=message):
+        build(f"tu:TINY,features={features}")
 
 
 def test_one_of_several_targets_is_chosen(own_mirror: Path) -> None:
@@ -252,3 +300,15 @@ def test_a_damaged_member_is_refused(own_mirror: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(DataError, match="TINY.zip is not a zip file"):
         build("tu:TINY")
+
+
+def test_proteins_by_their_labels_as_the_fair_comparison_has_them(mirror: Path) -> None:
+    manifest = build("proteins_full,features=labels")
+    assert (manifest.name, manifest.feature_names) == (
+        "proteins_full,features=labels",
+        ["label_0", "label_1", "label_2"],
+    )
+    assert manifest.holdout == 200
+    (shard,) = GraphStore.open("proteins_full,features=labels").shards
+    assert np.bincount(shard.x.argmax(1)).tolist() == [21151, 20931, 1389]
+    assert (shard.x.sum(1) == 1).all()

@@ -175,3 +175,11 @@ def test_wrong_options_are_one_line(name, options: dict, said: str) -> None:
 def test_gine_needs_edge_features() -> None:
     with pytest.raises(BackboneError, match="edge features"):
         build_backbone("gine", Shape(5, 0, 4))
+
+
+def test_a_backbone_without_weights_follows_the_models_precision() -> None:
+    """Evaluation is in double precision."""
+    module = build_backbone(nn.Identity(), replace(SHAPE, in_channels=SHAPE.out_channels))
+    batch = from_pyg([Data(x=torch.ones(3, SHAPE.out_channels), edge_index=torch.zeros(2, 0, dtype=torch.long), y=0.0)])
+    assert module(batch).dtype == torch.float32
+    assert module.double()(batch).dtype == torch.float64

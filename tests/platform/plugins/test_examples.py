@@ -26,6 +26,10 @@ CALLS = {  # every file: words of a call, and what its result shows
     "my_readout.py": ([f"method={READOUT}"], "my_readout.py:MeanAndSpread d=3"),
     "my_sharp_readout.py": (["method=my_sharp_readout.py:Sharp", "readout.p=8"], "my_sharp_readout.py:Sharp d=3"),
     "my_backbone.py": (["model.backbone=my_backbone.py:TwoHops", "backbone.skip=false"], "sum d=3"),
+    "raw.py": (
+        ["model.backbone=raw.py:Raw", "dataset=synthetic,graphs=90,max_nodes=8,features=3"],
+        "sum d=3",
+    ),
     "my_data.py": (["dataset=my_data.py:cycles,graphs=90"], "auc"),
     "my_loss.py": (["objective.loss=my_loss.py:log_cosh"], "mae"),
     "my_metric.py": (["objective.metrics=[my_metric.py:WorstError,R2Score]"], "worst_error"),
