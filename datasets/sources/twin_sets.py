@@ -56,7 +56,8 @@ def colliding(random: Generator, key: np.ndarray, directions: np.ndarray, gap: f
     """
     D = key.shape[1]
     chosen = np.array(list(product((False, True), repeat=D)))  # the subsets of the columns
-    points: np.ndarray = chosen @ (directions * (random.integers(32, 97, D) / 64)[:, None])
+    lengths = random.integers(32, 97, (D, 1)) / 64
+    points: np.ndarray = chosen @ (directions * lengths)
     points += random.integers(-32, 33, len(key)) / 64 - points.mean(axis=0)
     odd = np.asarray(chosen.sum(axis=1) % 2 == 1)
     first, second = points[~odd], points[odd]
