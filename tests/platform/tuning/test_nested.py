@@ -143,6 +143,7 @@ def test_test_folds_are_read_once_with_the_final_weights(
     settings: SweepSettings, folds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard = Guard(monkeypatch, folds)
+    monkeypatch.setattr("permlab.platform.tuning.trial_task.PATIENCE", 0.0)  # trials run in the driver's own thread
     jobs: list[TrialJob] = []
 
     def guarded_trial(job: TrialJob) -> dict[str, Any]:
