@@ -117,15 +117,6 @@ class GraphStore:
         """The raw graphs (features, edges), one chunk per shard, as views of the mapped Arrow files."""
         return [from_arrow(self._record_batch(entry.file)) for entry in self.manifest.shards]
 
-    def check_targets(self) -> None:
-        """Refuse targets that have one value for all graphs: there is nothing to learn."""
-        y = self.y.reshape(len(self), -1)
-        least, most = np.nanmin(y, axis=0, initial=np.inf), np.nanmax(y, axis=0, initial=-np.inf)
-        if (least >= most).all():
-            names = ", ".join(repr(name) for name in self.targets)
-            what = f"is {least[0]:g}" if len(self.targets) == 1 else "have one value each"
-            raise DataUsageError(f"{self.manifest.name}: {names} {what} for all graphs: there is nothing to learn")
-
     def _record_batch(self, file: str) -> pa.RecordBatch:
         return pa.ipc.open_file(pa.memory_map(str(self.folder / file))).get_batch(0)
 

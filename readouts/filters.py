@@ -133,7 +133,7 @@ class MaxFilters(Readout):
 
     def pool(self, x: Tensor, ptr: Tensor) -> Tensor:
         scores = torch.einsum("nd,mkd->nmk", x, self.templates.to(x.dtype))  # of every row at every place [n, m, N]
-        best = torch.from_numpy(best_places(scores.detach().cpu().numpy(), ptr.tolist())).to(x.device)
+        best = torch.from_numpy(best_places(scores.detach().cpu().double().numpy(), ptr.tolist())).to(x.device)
         return segment_sum(scores.gather(2, best[:, :, None])[:, :, 0], ptr)
 
 

@@ -70,7 +70,6 @@ class Training:
     @classmethod
     def prepare(cls, settings: RunSettings, store: GraphStore | None = None) -> "Training":
         store = store or open_store(settings)
-        store.check_targets()
         facts = DataFacts.of_store(store, settings)
         split = split_of(store, settings)
         check_labels(store, split)

@@ -119,11 +119,3 @@ def test_a_cache_of_the_version_before_is_rebuilt(cache: Path) -> None:
     assert GraphStore.open(name, build_missing=True).manifest == manifest
     as_format_1(cache / name)
     assert build(name) == manifest
-
-
-def test_a_target_that_never_changes_cannot_be_learned(tmp_path: Path) -> None:
-    (tmp_path / "same.csv").write_text("smiles,a,b\nC,1,2\nCC,1,\nCCC,1,3\nO,,2\n")
-    store = GraphStore.open(f"table:{tmp_path}/same.csv,target=*", build_missing=True)
-    store.check_targets()
-    with pytest.raises(DataUsageError, match="same.csv.*: 'a' is 1 for all graphs"):
-        GraphStore.open(f"table:{tmp_path}/same.csv,target=*", "a").check_targets()

@@ -134,11 +134,12 @@ class TestContract:
         model, seen = model_of(case), set()
         parts = dict(model.named_modules())
         containers = {name for name, part in parts.items() if isinstance(part, nn.ModuleList | nn.ParameterList)}
+        inside_pyg = {name for name in parts if name.startswith("readout.aggregation.")}  # PyG decides what it calls
         for name, part in parts.items():
             part.register_forward_hook(lambda *given, name=name: seen.add(name))
         model(small.batch(np.arange(3)))
         assert {"backbone", "readout", "head", "head.first", "head.inner.0", "head.inner.1", "head.last"} <= seen
-        assert seen == set(parts) - containers
+        assert seen - inside_pyg == set(parts) - containers - inside_pyg
 
     def test_a_hook_on_the_readout_replaces_its_output(self, small: GraphStore, case: Case) -> None:
         model, batch = model_of(case), small.batch(np.arange(3))
@@ -189,8 +190,15 @@ def test_an_aggregation_of_pyg_is_a_readout(small: GraphStore, make: Callable[[]
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        pytest.param(case, dtype, id=f"{case}-{dtype}")
+        for case in CASES
+        for dtype in (torch.bfloat16, torch.float16)
+        if (case.name, dtype) != ("lstm", torch.float16)  # torch has no such LSTM on the CPU
+    ],
+)
 def test_mixed_precision_is_close_to_single(small: GraphStore, case: Case, dtype: torch.dtype) -> None:
     model, batch = model_of(case), small.batch(np.arange(12))
     expected = model(batch)
