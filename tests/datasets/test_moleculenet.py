@@ -159,7 +159,7 @@ def test_a_download_without_a_published_digest_must_not_change(bucket: Path) -> 
         build("moleculenet:freesolv", force=True)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"smiles" * 99)[:-9]])
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"smiles" * 99)[:-9]], ids=["no archive", "truncated"])
 def test_a_broken_archive_is_refused(own_mirror: Path, content: bytes) -> None:
     (own_mirror / "muv.csv.gz").write_bytes(content)
     with pytest.raises(DataError, match="muv.csv.gz is not a gzip file"):
