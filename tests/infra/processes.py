@@ -30,6 +30,14 @@ def processes_of_session(leader: int) -> list[psutil.Process]:
     return members
 
 
+def command_line(process: psutil.Process) -> str:
+    """Empty for a process that has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def listening_addresses(processes: Iterable[psutil.Process]) -> list[str]:
     """The address of every TCP port on which one of these processes listens."""
     pids = {process.pid for process in processes}

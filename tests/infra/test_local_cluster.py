@@ -17,7 +17,7 @@ import pytest
 from permlab.platform.run.histories import read_history
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import read_settings
-from tests.infra.processes import listening_addresses, wait_for
+from tests.infra.processes import command_line, listening_addresses, wait_for
 from tests.infra.sweeps import epochs_stored
 
 pytestmark = pytest.mark.cluster
@@ -78,7 +78,7 @@ def test_a_lost_node_and_a_restarted_server_change_nothing(stack, tmp_path: Path
         before = epochs_stored(runs)
         wait_for(lambda: epochs_stored(runs) > before + 100, job)  # training does not mind
         stack.call("start", "--nodes", "2", "--cpus", "1")  # starts what is missing: the server
-        wait_for(lambda: any("_execute" in " ".join(p.cmdline()) for p in stack.processes("ray-1")), job)
+        wait_for(lambda: any("_execute" in command_line(p) for p in stack.processes("ray-1")), job)
         stack.kill("ray-1")
         out, _ = job.communicate(timeout=600)
     finally:
@@ -156,6 +156,6 @@ def test_secrets_are_for_their_owner_alone(stack) -> None:
     assert folder.stat().st_mode & 0o077 == 0
     for name in ("state.json", "token", "auth.ini"):
         assert (folder / name).stat().st_mode & 0o077 == 0, name
-    words = [" ".join(process.cmdline()) for part in stack.state["parts"] for process in stack.processes(part)]
+    words = [command_line(process) for part in stack.state["parts"] for process in stack.processes(part)]
     for secret in stack.state["secrets"].values():
         assert not any(secret in line for line in words), "a secret stands in a command line, which everybody can read"

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from permlab.platform.files.json_files import read_json
+from tests.infra.processes import command_line
 
 pytestmark = pytest.mark.ray
 CLI = [sys.executable, "-m", "permlab.platform.cli"]
@@ -112,7 +113,7 @@ def test_killed_workers_and_a_killed_driver_change_nothing(folder: Path) -> None
             workers = [
                 child
                 for child in psutil.Process(process.pid).children(recursive=True)
-                if "ray::_execute" in name(child)
+                if "ray::_execute" in command_line(child)
             ]
             if workers and not killed:
                 workers[0].send_signal(signal.SIGKILL)
@@ -126,13 +127,6 @@ def test_killed_workers_and_a_killed_driver_change_nothing(folder: Path) -> None
         call(folder, "tune", *GRID, "name=whole", "tune.parallel=1")
     assert trials(folder, "killed") == trials(folder, "whole")
     assert {run.info.status for run in runs_of(folder, "killed")} == {"FINISHED"}
-
-
-def name(process: psutil.Process) -> str:
-    try:
-        return "".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 def test_ctrl_c_leaves_nothing_running(folder: Path) -> None:
