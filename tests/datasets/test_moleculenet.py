@@ -2,8 +2,6 @@
 
 import gzip
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from permlab.datasets.cache import build
 from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.sources import moleculenet
 from permlab.datasets.store import GraphStore
+from tests.datasets.serving import serving
 
 SIDER = [f"effect {i}" for i in range(27)]
 
@@ -31,20 +30,10 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A web server instead of the bucket; returns the folder that it serves."""
     served = tmp_path / "served"
     served.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args) -> None:
-            super().__init__(*args, directory=str(served))
-
-        def log_message(self, *args) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as instance:
-        threading.Thread(target=instance.serve_forever, daemon=True).start()
+    with serving(served) as address:
         monkeypatch.delenv("PERMLAB_MIRROR", raising=False)
-        monkeypatch.setattr(moleculenet, "URL", f"http://127.0.0.1:{instance.server_port}")
+        monkeypatch.setattr(moleculenet, "URL", address)
         yield served
-        instance.shutdown()
 
 
 def real(mirror: Path, name: str) -> Path:

@@ -1,5 +1,3 @@
-import http.server
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from permlab.datasets.cache import build
 from permlab.datasets.download import unzip
 from permlab.datasets.errors import DataError, DataUsageError
 from permlab.datasets.store import GraphStore
+from tests.datasets.serving import serving
 
 # Two graphs: a triangle with labels 0 0 1 and an edge with labels 1 1.
 TINY = {
@@ -44,20 +43,10 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A web server on loopback instead of the TU collection; returns the folder that it serves."""
     served = tmp_path / "served"
     served.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args) -> None:
-            super().__init__(*args, directory=str(served))
-
-        def log_message(self, *args) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as instance:
-        threading.Thread(target=instance.serve_forever, daemon=True).start()
+    with serving(served) as address:
         monkeypatch.delenv("PERMLAB_MIRROR", raising=False)
-        monkeypatch.setattr(TUDataset, "url", f"http://127.0.0.1:{instance.server_port}")
+        monkeypatch.setattr(TUDataset, "url", address)
         yield served
-        instance.shutdown()
 
 
 def test_proteins_full_equals_what_tudataset_reads(mirror: Path, tmp_path: Path) -> None:
