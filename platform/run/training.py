@@ -173,6 +173,8 @@ class Training:
             keeper.evaluated(task)
             keeper.on_epoch(state.history)
         chosen = state.epoch if state.best_epoch is None else state.best_epoch
+        if self.settings.train.patience and state.best_epoch is None:
+            note(f"the validation metric was NaN at every evaluation: these are the weights of epoch {chosen}")
         if chosen != state.epoch:
             task.model.load_state_dict(state.best_weights)
         task.splits = self.data.splits = self.settings.splits_at_end

@@ -105,3 +105,16 @@ def test_the_monitored_metric_chooses_the_epoch_and_the_holdout_is_measured_once
     assert set(result.metrics) == {"train", "validation", "holdout", "holdout_perm"}
     assert not any(name.startswith("holdout") for entry in result.history for name in entry)
     assert len(result.outputs["holdout"]) == 12
+
+
+def test_a_validation_part_of_one_class_cannot_choose_the_epoch_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = read("data.validation=15", "train.patience=1", "train.eval_every=1", f"runs={tmp_path}")
+    part = split_of(opened(settings), settings).validation
+    labels = np.arange(60) % 2
+    labels[part] = 1
+    monkeypatch.setattr(GraphStore, "y", property(lambda store: labels.astype(np.float32)))
+    result = Training.prepare(settings).run()
+    assert np.isnan(result.metrics["validation"]["auc"]) and result.best_epoch is None
+    assert "the validation metric was NaN" in " ".join(capsys.readouterr().err.split())
