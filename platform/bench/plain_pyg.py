@@ -116,7 +116,7 @@ def permuted_copies(graphs: list[Data], copies: int, seed: int) -> list[Data]:
 def fit(model: PlainModel, loader: DataLoader, callbacks: list[pl.Callback]) -> None:
     """Train until a callback stops it."""
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="pytorch_lightning")
+    warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
     trainer = pl.Trainer(
         max_epochs=-1,
         accelerator="cpu",

@@ -26,7 +26,7 @@ def process_for_runs(threads: int | None) -> Iterator[None]:
     before, level, workspace = torch.get_num_threads(), LOGGER.level, os.environ.get(CUBLAS)
     benchmark, gradients = torch.backends.cudnn.benchmark, torch.is_grad_enabled()
     with warnings.catch_warnings(), _random_state():
-        warnings.filterwarnings("ignore", module="pytorch_lightning")
+        warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
         LOGGER.setLevel(logging.ERROR)
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
