@@ -5,6 +5,7 @@ import platform
 import time
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 PACKAGES = ("torch", "torch-geometric", "pytorch-lightning", "numpy")
@@ -42,11 +43,14 @@ def _best(action: Any, seconds: float) -> float:
 
 def facts(threads: int = 1) -> dict[str, Any]:
     """Machine, versions and date: a measurement means nothing without them."""
-    from permlab.platform.run.numerics import cpu_name
+    from permlab.platform.run.numerics import blas_name, cpu_name
 
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu_name(),
+        "blas": blas_name()
+        if find_spec("numba")
+        else None,  # OPENBLAS_CORETYPE may hide some of the CPU's instructions
         "cores": len(os.sched_getaffinity(0)),
         "threads": threads,
         "load": round(os.getloadavg()[0], 2),  # of all processes; above 1 the machine was busy
@@ -57,4 +61,5 @@ def facts(threads: int = 1) -> dict[str, Any]:
 def caption(machine: dict[str, Any]) -> str:
     """One line under a table or a picture."""
     threads = machine["threads"]
-    return f"{machine['cpu']}, {threads} core{'s' * (threads > 1)}, {machine['date'][:10]}"
+    blas = f"; engine: {machine['blas']}" if machine.get("blas") else ""  # results of before have none
+    return f"{machine['cpu']}, {threads} core{'s' * (threads > 1)}{blas}, {machine['date'][:10]}"

@@ -30,6 +30,16 @@ def cpu_name() -> str:
     return names[0] if names else platform.machine()
 
 
+def blas_name() -> str:
+    """The BLAS of the engine and the CPU that it chose its kernels for, which OPENBLAS_CORETYPE may name too."""
+    import scipy.linalg.cython_blas  # noqa: F401  numba calls the BLAS of scipy
+    from threadpoolctl import threadpool_info
+
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    kernels = sorted({library.get("architecture", library["internal_api"]) for library in libraries})
+    return ", ".join([f"scipy {version('scipy')}, numpy {version('numpy')}", *kernels])
+
+
 def numerics_now(engine: str, accelerator: str, uses_pyg: bool = False) -> Numerics:
     """The numerics of a run in this process, with its current number of threads.
 
@@ -45,7 +55,7 @@ def numerics_now(engine: str, accelerator: str, uses_pyg: bool = False) -> Numer
         "device": f"cuda ({torch.cuda.get_device_name(0)})" if device == "cuda" else device,
         "torch": str(torch.__version__),
         "numba": version("numba") if engine == "fast" else None,
-        "blas": f"scipy {version('scipy')}, numpy {version('numpy')}" if engine == "fast" else None,  # its products
+        "blas": blas_name() if engine == "fast" else None,  # the engine's products
     } | ({"pyg": version("torch_geometric")} if uses_pyg else {})
 
 

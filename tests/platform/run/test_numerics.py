@@ -1,6 +1,10 @@
 """Equal key and equal numerics give equal bits; a resume under other numerics is marked as mixed."""
 
 import json
+import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -49,6 +53,22 @@ def test_numerics_are_stored_with_the_key(cell) -> None:
     assert run["numerics"]["torch"] == torch.__version__ and run["mixed"] == result["mixed"] == []
     assert run["engine"] == result["engine"] == {"name": "plain", "reason": "train.engine=plain"}
     assert json.loads(run["tags"]["numerics"]) == [run["numerics"]] and run["tags"]["engine"] == "plain"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the two kernels are for x86-64")
+def test_the_blas_is_named_with_the_kernels_that_it_uses() -> None:
+    code = "from permlab.platform.run.numerics import blas_name; print(blas_name())"
+    names = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_CORETYPE": kernels},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for kernels in ("Haswell", "Nehalem")
+    ]
+    assert "Haswell" in names[0] and "Nehalem" in names[1]
 
 
 def test_a_resume_under_the_same_numerics_is_not_mixed(cell, capsys) -> None:
