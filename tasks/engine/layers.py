@@ -6,7 +6,6 @@ Every class keeps what its backward needs from the last forward, so only one ste
 from typing import Any
 
 import numpy as np
-import torch
 
 from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.batches import EngineBatch
@@ -24,7 +23,7 @@ from permlab.tasks.engine.dense import (
     times_transposed,
 )
 from permlab.tasks.engine.optimiser import FlatParameters
-from permlab.tasks.engine.padding import pad, unpad
+from permlab.tasks.engine.padding import pad_and_multiply, pad_and_multiply_back
 from permlab.tasks.engine.room import Room
 from permlab.tasks.gcn import GCN
 from permlab.tasks.model import Head
@@ -100,43 +99,33 @@ class RaggedLayer:
         layer: Any = head.first
         self.k, self.room = layer.row_channels, room
         self.edges = np.array([0, layer.max_nodes] if whole else block_edges(layer.max_nodes, self.k))
-        self.weight, self.grad_weight = (torch.from_numpy(each) for each in flat.of(layer.weight))
-        self.bias, self.grad_bias = flat.of(layer.bias)
+        (self.weight, self.grad_weight), (self.bias, self.grad_bias) = flat.of(layer.weight), flat.of(layer.bias)
         self.reached = layer.max_nodes  # positions whose gradient may differ from 0
 
     def forward(self, rows: np.ndarray, batch: EngineBatch) -> np.ndarray:
         """Without σ and c: [B, out]."""
         sizes = np.diff(batch.ptr)
-        order = np.argsort(-sizes, kind="stable")
-        reach = np.searchsorted(-sizes[order], -self.edges[:-1])  # graphs with more rows than that
-        self.blocks = [(int(lo), int(hi), int(m)) for lo, hi, m in zip(self.edges, self.edges[1:], reach) if m]  # noqa: B905
-        out = np.zeros((len(sizes), len(self.bias)), dtype=np.float32)
-        total, self.padded, k = torch.from_numpy(out), [], self.k
-        for lo, hi, m in self.blocks:
-            block = self.room.take(m, (hi - lo) * k)
-            pad(rows, batch.ptr, order[:m], lo, hi, block)
-            self.padded.append(torch.from_numpy(block))
-            total[:m].addmm_(self.padded[-1], self.weight[:, lo * k : hi * k].T)
-        self.order, self.ptr = order, batch.ptr
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return out.take(back, axis=0)
+        self.order, self.ptr = np.argsort(-sizes, kind="stable"), batch.ptr
+        reach = np.searchsorted(-sizes[self.order], -self.edges[:-1])  # graphs with more rows than that
+        count = np.count_nonzero(reach)
+        self.blocks = np.stack([self.edges[:count], self.edges[1 : count + 1], reach[:count]], axis=1)
+        self.padded = self.room.take(int(((self.blocks[:, 1] - self.blocks[:, 0]) * self.blocks[:, 2]).sum()) * self.k)
+        total, out = np.zeros((2, len(sizes), len(self.bias)), dtype=np.float32)
+        pad_and_multiply(rows, self.ptr, self.order, self.blocks, self.weight, self.padded, total)
+        out[self.order] = total
+        return out
 
     def backward(self, grad: np.ndarray) -> np.ndarray:
         """From the gradient of the sum before σ, [B, out]: that of the rows, [n, k]."""
-        k, k_end = self.k, self.blocks[-1][1] if self.blocks else 0
+        reached = int(self.blocks[-1, 1]) if len(self.blocks) else 0
         row_sum(grad, self.grad_bias)
-        given = torch.from_numpy(grad.take(self.order, axis=0))
-        if k_end < self.reached:
-            self.grad_weight[:, k_end * k : self.reached * k] = 0
-        self.reached = k_end
-        rows = self.room.take(int(self.ptr[-1]), k)
-        for (lo, hi, m), block in zip(self.blocks, self.padded, strict=True):
-            columns = slice(lo * k, hi * k)
-            torch.mm(given[:m].T, block, out=self.grad_weight[:, columns])
-            there = self.room.take(m, (hi - lo) * k)
-            torch.mm(given[:m], self.weight[:, columns], out=torch.from_numpy(there))
-            unpad(there, self.ptr, self.order[:m], lo, hi, rows)
+        if reached < self.reached:
+            self.grad_weight[:, reached * self.k : self.reached * self.k] = 0
+        self.reached = reached
+        rows, given = self.room.take(int(self.ptr[-1]), self.k), grad.take(self.order, axis=0)
+        pad_and_multiply_back(
+            given, self.ptr, self.order, self.blocks, self.weight, self.padded, self.grad_weight, rows
+        )
         return rows
 
 
