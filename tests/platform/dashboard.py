@@ -15,11 +15,19 @@ JSON.stringify([...document.querySelectorAll(".js-plotly-plot")].map((plot) => (
 """
 
 
+# How many curves of more than one point are drawn.
+CURVES = """
+[...document.querySelectorAll(".js-plotly-plot")].flatMap((plot) => plot.data).filter(
+  (trace) => trace.mode === "lines+markers" && trace.y.length > 1
+).length
+"""
+
+
 async def charts_at(link: str, profile: Path, curves: int, bars: int) -> dict[str, Any]:
     """What stands on the page once so many curves and bars are drawn."""
     with chromium(profile) as address:
         async with visit(address, link, height=1200) as tab:
             await tab.until(f'document.querySelectorAll(".js-plotly-plot .bartext").length >= {bars}')
-            await tab.until(f'document.querySelectorAll(".js-plotly-plot .scatterlayer .trace").length >= {curves}')
+            await tab.until(f"{CURVES} >= {curves}")
             text = await tab.run("document.body.innerText")
             return {"text": text, "charts": json.loads(await tab.run(CHARTS))}
