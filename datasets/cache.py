@@ -19,6 +19,7 @@ from permlab.datasets.catalogue import DatasetName, parse_name
 from permlab.datasets.checked import checked_manifest, compare
 from permlab.datasets.chunk import GraphChunk
 from permlab.datasets.errors import DataError
+from permlab.datasets.left_out import LIST
 from permlab.datasets.manifest import (
     FILE_NAME,
     FORMAT,
@@ -32,7 +33,7 @@ from permlab.datasets.molecules import GUARD
 from permlab.datasets.places import cache_root
 from permlab.datasets.remote import RemoteFolder
 from permlab.datasets.sources.base import Progress, Reading, file_digest
-from permlab.datasets.writer import ShardWriter
+from permlab.datasets.writer import ShardWriter, entry_of
 
 
 def folder_of(name: DatasetName) -> Path:
@@ -167,6 +168,7 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
         if not writer.graphs:
             raise DataError(f"data set {name.text} has no graphs")
         shards, arrays = writer.close()
+        left_out = reading.left_out
         return Manifest(
             name=name.text,
             format=FORMAT,
@@ -190,8 +192,8 @@ def _write(name: DatasetName, workspace: Path, result: Path, progress: Progress,
             shards=shards,
             arrays=arrays,
             digest=dataset_digest(shards),
-            unread=reading.left_out.count,
-            unread_named=reading.left_out.named,
+            left_out=dict(left_out.reasons) if left_out else {},
+            lists=[entry_of(left_out.path.rename(result / LIST))] if left_out and left_out.reasons else [],
             best=dict(reading.best),
         )
 

@@ -64,13 +64,13 @@ class Manifest:
     shards: list[FileEntry]
     arrays: list[FileEntry]
     digest: str
-    unread: int = 0  # of the dropped entries, those that could not be read
-    unread_named: list[str] = field(default_factory=list)  # the first of them
+    left_out: dict[str, int] = field(default_factory=dict)  # the dropped entries by reason
+    lists: list[FileEntry] = field(default_factory=list)  # of them: left_out.csv, if there are any
     best: dict[str, float] = field(default_factory=dict)  # the best possible scores, where they are known
 
     @property
     def files(self) -> list[FileEntry]:
-        return [*self.shards, *self.arrays]
+        return [*self.shards, *self.arrays, *self.lists]
 
     def write(self, folder: Path) -> None:
         text = json.dumps(sealed(asdict(self)), indent=2, ensure_ascii=False) + "\n"
@@ -92,7 +92,8 @@ def read_manifest(folder: Path, name: str) -> Manifest:
         if document["format"] != FORMAT:
             raise CacheBroken(f"{folder} has cache format {document['format']}, this version reads {FORMAT}", name)
         document = unsealed(document)
-        entries = {key: [FileEntry(**entry) for entry in document[key]] for key in ("shards", "arrays")}
+        parts = ("shards", "arrays", "lists")  # older versions wrote no lists
+        entries = {key: [FileEntry(**entry) for entry in document[key]] for key in parts if key in document}
         known = {entry.name for entry in fields(Manifest)} & document.keys()
         manifest = Manifest(**{name: document[name] for name in known} | entries)
     except FileNotFoundError:

@@ -99,7 +99,7 @@ class RemoteFolder:
             return None
 
     def _copy(self, manifest: dict[str, Any], folder: Path, name: str, progress: Progress) -> None:
-        entries = [*manifest["shards"], *manifest["arrays"]]
+        entries = [*manifest["shards"], *manifest["arrays"], *manifest.get("lists", [])]
         total, done = sum(entry["bytes"] for entry in entries), 0
         for entry in entries:
             source = f"{self.root}/{manifest['digest']}/{entry['file']}"

@@ -91,7 +91,7 @@ class ShardWriter:
         self._flush()
         for array in self.arrays.values():
             array.close()
-        return self.shards, [_entry(array.path) for array in self.arrays.values()]
+        return self.shards, [entry_of(array.path) for array in self.arrays.values()]
 
     def _flush(self) -> None:
         if not self.pending:
@@ -100,7 +100,7 @@ class ShardWriter:
         path = self.folder / f"shard-{len(self.shards):05d}.arrow"
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
             writer.write_batch(batch)
-        self.shards.append(_entry(path, graphs=batch.num_rows))
+        self.shards.append(entry_of(path, graphs=batch.num_rows))
         self.pending = []
 
     def __enter__(self) -> Self:
@@ -113,5 +113,5 @@ class ShardWriter:
             array.file.close()
 
 
-def _entry(path: Path, graphs: int = 0) -> FileEntry:
+def entry_of(path: Path, graphs: int = 0) -> FileEntry:
     return FileEntry(path.name, path.stat().st_size, file_digest(path), graphs)

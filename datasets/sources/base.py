@@ -8,22 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from permlab.datasets.chunk import GraphChunk
 from permlab.datasets.errors import DataUsageError
+from permlab.datasets.left_out import LeftOut
 
 Progress = Callable[[int, int | None], None]
-MOST_NAMED = 20  # of the entries that are left out
-
-
-@dataclasses.dataclass
-class LeftOut:
-    """Entries of a source that cannot be read: how many, and the first of them. It fills while chunks are read."""
-
-    count: int = 0
-    named: list[str] = dataclasses.field(default_factory=list)
-
-    def add(self, name: str) -> None:
-        if self.count < MOST_NAMED:
-            self.named.append(name)
-        self.count += 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +32,7 @@ class Reading:
     total: int | None = None  # graphs, those included that turn out to have no label
     holdout: int | float = 0.2
     classes: int = 0  # in a classification
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut | None = None  # for sources whose rows may give no graph
     best: Mapping[str, float] = dataclasses.field(
         default_factory=dict
     )  # the best possible scores, where they are known

@@ -10,8 +10,9 @@ import pyarrow.csv
 from permlab.datasets.atoms import LAYOUTS, check_layout
 from permlab.datasets.download import check_as_before, check_md5, fetch, gunzip, mirrored
 from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.left_out import LeftOut
 from permlab.datasets.places import cache_root
-from permlab.datasets.sources.base import LeftOut, Progress, Reading, Source, file_digest
+from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 from permlab.datasets.sources.smiles_rows import SmilesRows, first_line, subset
 
 URL = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
@@ -58,7 +59,7 @@ SETS = {
 
 @dataclass(frozen=True)
 class MoleculeNet(Source):
-    """Rows that RDKit does not read are left out, counted and named. `limit` takes random rows, drawn from `seed`."""
+    """Rows that RDKit does not read are left out, counted and listed. `limit` takes random rows, drawn from `seed`."""
 
     summary: ClassVar[str] = f"{', '.join(SETS)}; features=ogb"
     argument: ClassVar[str] = "name"
@@ -92,7 +93,7 @@ class MoleculeNet(Source):
             text = file
         smiles, columns = self._columns(text, file)
         rows = SmilesRows(_open(text, file, columns), str(file), smiles, columns, self.features)
-        labels, left_out = rows.survey(skip_missing=True), LeftOut()
+        labels, left_out = rows.survey(skip_missing=True), LeftOut(workspace)
         if known.task == "classification" and not labels.only_zero_one:
             raise DataError(f"{file} has labels other than 0 and 1; it is not the data set {self.name}")
         if self.limit > labels.rows:

@@ -14,9 +14,9 @@ import pyarrow.compute
 
 from permlab.datasets.chunk import GraphChunk, make_chunk
 from permlab.datasets.errors import DataError
+from permlab.datasets.left_out import LeftOut
 from permlab.datasets.molecules import Molecules, read_in_parallel
 from permlab.datasets.randomness import random_order
-from permlab.datasets.sources.base import LeftOut
 
 ROWS_A_CHUNK = 2048
 
@@ -60,8 +60,8 @@ class SmilesRows:
     def chunks(
         self, total: int, left_out: LeftOut, skip_invalid: bool, wanted: np.ndarray | None = None
     ) -> Iterator[GraphChunk]:
-        """The molecules of all rows, or of the rows `wanted` [total] alone. What RDKit does not read is counted and
-        named in `left_out`, or the first of it an error.
+        """The molecules of all rows, or of the rows `wanted` [total] alone. Those that give no graph are added to
+        `left_out`; without `skip_invalid` the first that RDKit does not read is an error.
         """
         pending: list[tuple[np.ndarray, list[str], np.ndarray]] = []  # rows, SMILES and labels that are being parsed
 
@@ -82,13 +82,14 @@ class SmilesRows:
 
         for molecules in read_in_parallel(smiles(), self.layout, scaffolds=True):
             rows, texts, y = pending.pop(0)
-            for bad in np.flatnonzero(~molecules.valid):
-                if not skip_invalid:
-                    raise DataError(
-                        f"{self.name}, row {rows[bad] + 1}: {texts[bad]!r} is not a SMILES that RDKit reads; "
-                        "fix the row or pass skip_invalid=true"
-                    )
-                left_out.add(f"row {rows[bad] + 1}: {texts[bad]}")
+            if not skip_invalid and not molecules.valid.all():
+                bad = int(np.argmin(molecules.valid))
+                raise DataError(
+                    f"{self.name}, row {rows[bad] + 1}: {texts[bad]!r} is not a SMILES that RDKit reads; "
+                    "fix the row or pass skip_invalid=true"
+                )
+            unused = np.flatnonzero(~(molecules.valid & _labelled(y)))
+            left_out.add([(rows[i] + 1, texts[i], _why(texts[i], molecules.valid[i], y[i])) for i in unused])
             chunk = _with_labels(molecules, y, rows)
             if len(chunk):
                 yield chunk
@@ -125,6 +126,13 @@ def _with_labels(molecules: Molecules, y: np.ndarray, row: np.ndarray) -> GraphC
         molecules.edge_attr[edge_keep],
         list(compress(molecules.scaffold or [], keep)),
     )
+
+
+def _why(smiles: str, valid: bool, y: np.ndarray) -> str:
+    """The reason why a row gives no graph; y is [T]."""
+    if not valid:
+        return "SMILES not read by RDKit" if smiles else "no SMILES"
+    return f"label {y[0]}" if np.isinf(y[0]) else "no label"
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

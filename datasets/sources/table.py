@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from permlab.datasets.atoms import LAYOUTS, check_layout
 from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.left_out import LeftOut
 from permlab.datasets.places import safe_folder
-from permlab.datasets.sources.base import LeftOut, Progress, Reading, Source, file_digest
+from permlab.datasets.sources.base import Progress, Reading, Source, file_digest
 from permlab.datasets.sources.smiles_rows import SmilesRows, first_line
 
 
@@ -18,7 +19,8 @@ class Table(Source):
     """Targets with only the values 0 and 1 are a classification.
 
     `target` is a column, several joined by +, or * for all columns of numbers. With several, a row may lack some of
-    its labels; a row without any is left out.
+    its labels; a row without any is left out. `skip_invalid` leaves out rows that RDKit does not read, and rows without
+    their only label.
     """
 
     summary: ClassVar[str] = "your own molecules, CSV or Parquet; smiles=COLUMN, target=COLUMN, COLUMN+COLUMN or *"
@@ -45,7 +47,7 @@ class Table(Source):
         source = self._open()
         targets = self._targets(source.schema)
         rows = SmilesRows(source, self.file, self.smiles, targets, self.features)
-        labels, left_out = rows.survey(self.skip_invalid), LeftOut()
+        labels, left_out = rows.survey(self.skip_invalid), LeftOut(workspace)
         return Reading(
             chunks=rows.chunks(labels.rows, left_out, self.skip_invalid),
             feature_names=LAYOUTS[self.features].atom_names,

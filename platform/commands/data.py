@@ -12,6 +12,7 @@ machine keeps copies in PERMLAB_LOCAL_CACHE. Archives of TU and MoleculeNet are 
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rich.table import Table
 from permlab.datasets.cache import cache_root, fetch, folder_of, verify
 from permlab.datasets.catalogue import SOURCES, parse_name
 from permlab.datasets.errors import DataError
+from permlab.datasets.left_out import LIST
 from permlab.datasets.manifest import Manifest, open_array, read_manifest
 from permlab.datasets.splits import split
 from permlab.datasets.store import GraphStore
@@ -110,7 +112,7 @@ def _list(as_json: bool) -> int:
 def _summary(manifest: Manifest) -> dict[str, Any]:
     fields = (
         "name task targets units default_target classes gaps graphs dropped nodes edges min_nodes max_nodes "
-        "feature_names edge_feature_names holdout source source_digest digest unread unread_named best"
+        "feature_names edge_feature_names holdout source source_digest digest left_out best"
     )
     return {key: getattr(manifest, key) for key in fields.split()} | {
         "mean_nodes": manifest.nodes / manifest.graphs,
@@ -120,30 +122,32 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def _build(name: str, args: argparse.Namespace) -> int:
-    parsed = parse_name(name)
     manifest = build_with_bar(name, args.force)
+    folder = folder_of(parse_name(name))
     if args.json:
-        print_json(_summary(manifest) | {"path": str(folder_of(parsed))})
+        print_json(_summary(manifest) | _place(manifest, folder))
     else:
         out.print(
             f"{manifest.name}: {manifest.graphs:,} graphs, {manifest.nodes:,} nodes, {manifest.edges:,} edges, "
-            f"{_on_disk(manifest)} in {folder_of(parsed)}",
+            f"{_on_disk(manifest)} in {folder}",
             markup=False,
         )
-        if manifest.unread:
-            out.print(_unread(manifest), markup=False)
+        if manifest.dropped:
+            out.print(f"left out: {_left_out(manifest, folder)}", markup=False, soft_wrap=True)
     return 0
 
 
-def _unread(manifest: Manifest) -> str:
-    named = "; ".join(_cut(line) for line in manifest.unread_named) + (
-        "; …" if manifest.unread > len(manifest.unread_named) else ""
-    )
-    return f"left out, because RDKit does not read them: {manifest.unread:,} rows ({named})"
+def _left_out(manifest: Manifest, folder: Path) -> str:
+    """How many rows of the source give no graph, why, and the file that lists them."""
+    count = f"{manifest.dropped:,} row{'s' * (manifest.dropped > 1)}"
+    if not manifest.lists:  # built by an older version
+        return f"{count}, not listed; list them with: permlab data build {manifest.name} --force"
+    reasons = ", ".join(f"{reason}: {number:,}" for reason, number in manifest.left_out.items())
+    return f"{count} ({reasons}), listed in {folder / LIST}"
 
 
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _place(manifest: Manifest, folder: Path) -> dict[str, Any]:
+    return {"path": str(folder), "left_out_list": str(folder / LIST) if manifest.lists else None}
 
 
 def _verify(name: str, args: argparse.Namespace) -> int:
@@ -187,15 +191,14 @@ def _info(name: str, args: argparse.Namespace) -> int:
         "duplicates": manifest.graphs - len(np.unique(group)),
     }
     if args.json:
-        print_json(_summary(manifest) | details | {"path": str(folder)})
+        print_json(_summary(manifest) | details | _place(manifest, folder))
         return 0
     unit = store.units[0] and f" ({store.units[0]})"
     several = f"{len(manifest.targets)} targets: {_shorten(manifest.targets)}"
     facts = {
         "task": f"{manifest.task}, {several if len(manifest.targets) > 1 else f'target {target}{unit}'}",
         "graphs": f"{manifest.graphs:,}"
-        + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else "")
-        + (f"; {manifest.dropped:,} rows without a graph or a label left out" if manifest.dropped else ""),
+        + (f", {details['duplicates']:,} of them duplicates of another" if details["duplicates"] else ""),
         "nodes": f"{manifest.nodes:,}; {manifest.min_nodes} to {manifest.max_nodes} per graph, "
         f"mean {manifest.nodes / manifest.graphs:.2f}",
         "edges": f"{manifest.edges:,} directed",
@@ -205,8 +208,8 @@ def _info(name: str, args: argparse.Namespace) -> int:
         "on disk": f"{_on_disk(manifest)} in {folder}",
         "digest": manifest.digest,
     }
-    if manifest.unread:
-        facts["not read"] = _unread(manifest)
+    if manifest.dropped:
+        facts["left out"] = _left_out(manifest, folder)
     if manifest.best:
         facts["best possible"] = ", ".join(f"{metric} {score:g}" for metric, score in manifest.best.items())
     grid = Table.grid(padding=(0, 2))

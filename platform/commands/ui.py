@@ -1,4 +1,4 @@
-"""Start the MLflow dashboard on the configured store and print the address of every sweep's page; Ctrl-C ends it.
+"""Start the MLflow dashboard on the configured store and print the addresses of sweeps and tunings; Ctrl-C ends it.
 
 permlab ui [--port 5000] [--no-browser]
 
@@ -74,7 +74,7 @@ def stop(*_: object) -> NoReturn:
 
 
 def pages_of(runs: Path, address: str) -> dict[str, str]:
-    """The address of every sweep's page, the newest first."""
+    """The address of the page of every sweep and tuning, the newest first."""
     with store_errors(tracking_uri(runs)):
         return {name: f"{address}/{place}" for name, place in sweep_pages(runs).items()}
 

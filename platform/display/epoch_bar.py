@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from permlab.platform.display.console import err, note
 from permlab.tasks.data import GraphData
-from permlab.tasks.task import GraphTask
+from permlab.tasks.task import LOSS, GraphTask
 
 REFRESH = 0.1  # seconds; a step may take less than drawing does
 
@@ -44,10 +44,11 @@ class EpochBar(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         now = time.monotonic()
+        assert isinstance(pl_module, GraphTask)
         if err.shows_bars and now - self.last_drawn > REFRESH:
             self.last_drawn = now
             data: GraphData = trainer.datamodule  # type: ignore[attr-defined]
-            self._draw(trainer, trainer.current_epoch + (batch.step + 1) / data.train_steps)
+            self._draw(trainer.current_epoch + (batch.step + 1) / data.train_steps, pl_module.running_loss)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task = pl_module
@@ -61,19 +62,18 @@ class EpochBar(pl.Callback):
             note(f"{self.name}: epoch {done} of {self.epochs}{self.measured}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, GraphTask)
         if err.shows_bars and time.monotonic() - self.last_drawn > REFRESH:
-            self._draw(trainer, trainer.current_epoch + 1)
+            self._draw(trainer.current_epoch + 1, pl_module.running_loss)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """All that is to be trained is trained, also if a callback ended it early."""
         if err.shows_bars:
             self.progress.update(self.bar, total=trainer.current_epoch)
-            self._draw(trainer, trainer.current_epoch)
+            self._draw(trainer.current_epoch, float(trainer.callback_metrics.get(LOSS, 0.0)))  # of the last epoch
 
-    def _draw(self, trainer: pl.Trainer, done: float) -> None:
-        task = trainer.lightning_module
-        assert isinstance(task, GraphTask)
-        losses = f"loss {task.running_loss:.4f}{self.measured}"
+    def _draw(self, done: float, loss: float) -> None:
+        losses = f"loss {loss:.4f}{self.measured}"
         self.progress.update(self.bar, completed=round(done, 2), note=losses, refresh=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

@@ -45,7 +45,7 @@ def _answers(findings: Findings, dataset: str) -> list[str]:
     lines = [f"Best: {best} at d = {d}, {label} {here[d, best]} over {counted(here[d, best], sweep.unit(dataset))}."]
     left = [f"{method} at d = {width}" for width, method in here if (width, method) not in enough]
     if left:
-        lines.append(f"Left out, with fewer than {LEAST_SEEDS} seeds: {', '.join(left)}.")
+        lines.append(f"Left out, with fewer than {LEAST_SEEDS} {sweep.unit(dataset)}: {', '.join(left)}.")
     rivals = [method for width, method in ranked if width == d and method != best]
     if rivals:
         lines.append(_margin(findings, (dataset, d, split, metric), best, rivals))
@@ -63,7 +63,8 @@ def _margin(findings: Findings, place: tuple[str, int, str, str], best: str, riv
     by = f"By {abs(means[0] - means[1]):.3f} over {rivals[0]}, the next at d = {place[1]}"
     test = findings.compare(place, best, rivals[0])
     if test is None:
-        return f"{by}; it is not known whether that is luck: {findings.why_no_test() or 'too few seeds in common.'}"
+        reason = findings.why_no_test() or f"too few {findings.sweep.unit(place[0])} in common."
+        return f"{by}; it is not known whether that is luck: {reason}"
     where = " on this one split" if findings.one_split(place[0]) else ""
     finding = f"significant{where}" if test.significant else f"not significant{where}"
     beaten = [method for method in rivals if (t := findings.compare(place, best, method)) and t.significant]
@@ -78,13 +79,14 @@ def counted(estimate: Estimate, unit: str = "seeds") -> str:
 
 
 def _detectable(findings: Findings, place: Place, best: str, next_best: str) -> list[str]:
-    """What the seeds at hand could find: not significant is not the same as equal."""
+    """What the seeds or folds at hand could find: not significant is not the same as equal."""
     found = findings.detectable(place, (best, next_best))
     if found is None:
         return []
     corrected = f", {found.first:.3f} as the first of {found.pairs} pairs under Holm's correction" * (found.pairs > 1)
+    unit = findings.sweep.unit(place[0])
     return [
-        f"Between {best} and {next_best} these seeds could detect a difference of {found.alone:.3f} (found in "
+        f"Between {best} and {next_best} these {unit} could detect a difference of {found.alone:.3f} (found in "
         f"{POWER:.0%} of repetitions{corrected}). A smaller one may exist: not significant is not equal."
     ]
 

@@ -28,7 +28,20 @@ LINES = {  # settings that are always told
 }
 TOLD = {  # in a line of their own, or of no influence on a result
     *(name for names in LINES.values() for name in names.values()),
-    *("dataset", "method", "d", "seed", "data.split_seed", "accelerator", "threads", "runs", "track", "experiment"),
+    *(
+        "dataset",
+        "method",
+        "d",
+        "seed",
+        "data.split_seed",
+        "data.splits",
+        "data.fold",
+        "accelerator",
+        "threads",
+        "runs",
+        "track",
+        "experiment",
+    ),
     *("train.engine", "train.checkpoint_every", "train.profile"),
 }
 
@@ -39,7 +52,7 @@ def as_run(sweep: StoredSweep, dataset: str) -> Items:
     methods = [method for method in sweep.methods if method in set(cells["method"])]
     lines = [
         f"graphs: {sizes_told(sweep, dataset)}",
-        f"splits: {_splits(settings)}",
+        f"splits: {splits_told(settings)}",
         f"methods: {', '.join(methods)}",
         f"d: {', '.join(str(d) for d in sorted(cells['d'].unique()))}",
         f"seeds: {seeds_told(cells)}",
@@ -70,10 +83,16 @@ def sizes_told(sweep: StoredSweep, dataset: str) -> str:
     return ", ".join(f"{listed(sizes[part])} {word}" for part, word in words.items() if sizes[part]) or "not stored"
 
 
-def _splits(settings: Used) -> str:
+def splits_told(settings: Used) -> str:
+    """Where the holdouts come from."""
     seeds = settings.get("data.split_seed", {})
     if not seeds:
         return "not stored"
+    if drawn := settings.get("data.splits", {}).keys() - {"None"}:
+        folds = sorted(int(fold) for fold in settings.get("data.fold", {}) if fold != "None")
+        return f"data.splits={listed(sorted(drawn))}" + f", fold{'s' * (len(folds) > 1)} {_stretches(folds)}" * bool(
+            folds
+        )
     if set(seeds) == {"None"}:
         return "every seed has a random one of its own"
     return f"all seeds hold out the same graphs (data.split_seed={told(seeds)})"
@@ -82,7 +101,7 @@ def _splits(settings: Used) -> str:
 def seeds_told(cells: pd.DataFrame) -> str:
     """`0 to 4`; where methods have others `0 to 4 (sum), 0 and 1 (ordering at d = 10)`."""
     seeds = {
-        (str(method), int(d)): _stretches(sorted(int(seed) for seed in part["seed"]))
+        (str(method), int(d)): _stretches(sorted({int(seed) for seed in part["seed"]}))
         for (method, d), part in cells.groupby(["method", "d"], sort=False)
     }
     return told(used((method, d, {"seed": text}) for (method, d), text in seeds.items()).get("seed", {"none": set()}))

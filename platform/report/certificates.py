@@ -103,7 +103,10 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
     title = f"{pretty(dataset)}: trained readouts"
     panels = [panel for panel in (*errors, *ratios, *gaps) if panel.series]
     exact = any(0.0 in (*series.x, *series.low) for panel in panels for series in panel.series)
-    caption = "Extremes over seeds." + " What is exactly zero stands at 0, left of the logarithmic axis." * exact
+    caption = (
+        f"Extremes over {findings.sweep.runs_of(dataset)}."
+        + " What is exactly zero stands at 0, left of the logarithmic axis." * exact
+    )
     return Figure(
         f"certificates-{slug(dataset)}", title, f"{title}. {'; '.join(spoken)}.", panels, min(len(widths), 4), caption
     )

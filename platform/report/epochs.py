@@ -5,7 +5,7 @@ import pandas as pd
 
 from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.findings import Findings
-from permlab.platform.report.stored import SPLITS
+from permlab.platform.report.stored import SPLITS, one_of
 from permlab.platform.report.tables import pretty, slug
 from permlab.tasks.metrics import metric_label
 
@@ -27,7 +27,7 @@ def epochs_section(findings: Findings) -> Section:
 
 
 def mean_curves(findings: Findings, dataset: str) -> pd.DataFrame:
-    """Mean and standard deviation over seeds: rows (d, method, epoch), columns (split/metric, mean | std)."""
+    """Mean and standard deviation over runs: rows (d, method, epoch), columns (split/metric, mean | std)."""
     cells = findings.sweep.finished
     cells = cells.loc[cells["dataset"] == dataset, ["key", "d", "method"]]
     rows = findings.sweep.histories.merge(cells, on="key").drop(columns="key")
@@ -59,7 +59,8 @@ def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame)
     if not panels:
         return None
     bands = any(line.low for panel in panels for line in panel.series)
-    caption = "Lines are means over seeds, bands one standard deviation." if bands else "Lines are of one seed each."
+    means = f"Lines are means over {sweep.runs_of(dataset)}, bands one standard deviation."
+    caption = means if bands else f"Lines are of one {one_of(sweep.unit(dataset))} each."
     caption += f" Curves are thinned to {POINTS} epochs." if thinned else ""
     if same and "holdout_perm" in findings.splits(dataset):
         caption += f" With permuted nodes {', '.join(same)} {'are' if len(same) > 1 else 'is'} as on the holdout."
@@ -70,7 +71,7 @@ def _figure(findings: Findings, dataset: str, metric: str, curves: pd.DataFrame)
 
 def _curve(method: str, part: pd.DataFrame) -> Series:
     mean, std = part["mean"].to_numpy(float), part["std"].to_numpy(float)
-    several = not np.isnan(std).all()  # with one seed there is no band
+    several = not np.isnan(std).all()  # with one run there is no band
     low, high = (mean - np.nan_to_num(std), mean + np.nan_to_num(std)) if several else (np.array([]), np.array([]))
     return Series(method, part.index.tolist(), mean.tolist(), low.tolist(), high.tolist(), markers=False)
 

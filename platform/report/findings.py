@@ -122,7 +122,7 @@ class Findings:
 
     @cached_property
     def comparisons(self) -> dict[Place, list[Comparison]]:
-        """All pairs of methods with enough seeds in common.
+        """All pairs of methods with enough seeds or folds in common.
 
         Training rows are not tested: the correction is for held-out graphs.
         """
@@ -171,8 +171,8 @@ class Findings:
         return numbers
 
     def _best(self, place: Place, table: pd.DataFrame) -> tuple[str | None, list[str]]:
-        """The best mean among the methods with enough seeds, and those that do not differ significantly from it. None
-        if nothing was tested.
+        """The best mean among the methods with enough seeds or folds, and those that do not differ significantly from
+        it. None if nothing was tested.
         """
         rivals = [method for method in table.columns if table[method].count() >= LEAST_SEEDS]
         if not self.comparisons.get(place):
@@ -183,7 +183,7 @@ class Findings:
         return best, [method for method, test in against.items() if test is None or not test.significant]
 
     def ranks(self, split: str) -> Ranks | None:
-        """By the headline metric, over the (d, seed) in which every method was measured."""
+        """By the headline metric, over the (d, seed or fold) in which every method was measured."""
         tables = defaultdict(list)
         for (dataset, _, part, metric), table in self.by_place.items():
             if part == split and metric == self.sweep.headline(dataset):
@@ -244,4 +244,4 @@ class Findings:
             return "No test is possible: methods were measured on different fixed splits (data.split_seed)."
         if all(self.test_share(dataset) is None for dataset in self.sweep.datasets) and len(self.sweep.finished):
             return "No test is possible: the sizes of the splits are not stored with these runs."
-        return f"No test is possible: no two methods have {LEAST_SEEDS} or more finished seeds in common."
+        return f"No test is possible: no two methods have {LEAST_SEEDS} or more finished {self.sweep.units} in common."

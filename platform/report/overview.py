@@ -3,7 +3,7 @@
 from permlab.platform.report.blocks import Figure, Panel, Series
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.results import Estimate
-from permlab.platform.report.stored import SPLITS
+from permlab.platform.report.stored import SPLITS, one_of
 from permlab.platform.report.tables import pretty, slug
 from permlab.tasks.metrics import metric_label
 
@@ -33,7 +33,10 @@ def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
     title = f"{pretty(dataset)}: {panels[0].x_label}"
     hollow = any(s.hollow for panel in panels for s in panel.series)
     bars = any(s.low for panel in panels for s in panel.series)
-    caption = "Means and 95 % intervals over seeds." if bars else "One seed each, so there are no intervals."
+    unit = sweep.unit(dataset)
+    caption = (
+        f"Means and 95 % intervals over {unit}." if bars else f"One {one_of(unit)} each, so there are no intervals."
+    )
     caption += " Hollow: the paper's number, a single run by another recipe (see above)." if hollow else ""
     alt = f"{title}: {'; '.join(spoken)}."
     return Figure(f"overview-{slug(dataset)}", title, alt, panels, min(len(panels), 4), caption)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from permlab.platform.report.used import Used, told
+from permlab.platform.report.used import Used, listed, told
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import describe, read_settings
 
@@ -31,15 +31,20 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
         phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
-    seeds = ours.get("data.split_seed", {"None": set()})
-    ways = (
-        "a random split per seed" if set(seeds) == {"None"} else f"one split for all seeds (split_seed={told(seeds)})"
-    )
-    phrases.append(f"{ways} (the paper: one, unknown to us)")
+    phrases.append(f"{_splits(ours)} (the paper: one, unknown to us)")
     phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:
         phrases.append("sort breaks ties by the columns before the last (otherwise it would depend on the input order)")
     return phrases
+
+
+def _splits(ours: Used) -> str:
+    if drawn := ours.get("data.splits", {}).keys() - {"None"}:
+        return f"data.splits={listed(sorted(drawn))}"
+    seeds = ours.get("data.split_seed", {"None": set()})
+    return (
+        "a random split per seed" if set(seeds) == {"None"} else f"one split for all seeds (split_seed={told(seeds)})"
+    )
 
 
 def other_settings(ours: Used, dataset: str) -> list[str]:

@@ -57,7 +57,7 @@ def verdict(measured: list[Number]) -> str:
         return f"{sum(bool(number.inside) for number in judged)} lie where one more run of ours may fall"
     if any(number.estimate.seeds > 1 for number in measured):
         return "all seeds share one split, so there is no interval for a run on the paper's split"
-    return "with a single seed there is no interval to compare them with"
+    return "with a single run there is no interval to compare them with"
 
 
 def _number(findings: Findings, kind: Kind) -> Number | None:

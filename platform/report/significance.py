@@ -16,7 +16,7 @@ RANDOM_SPLITS = (
     "set."
 )
 ONE_SPLIT = (
-    "All seeds hold out the same graphs (data.split_seed), and differ only in weights and in the order of the data. "
+    "All seeds hold out the same graphs, and differ only in weights and in the order of the data. "
     "Tests and intervals are therefore about this one split: whether methods differ on it by more than the luck of "
     "weights and order. On another split the methods may rank differently. Runs on one split are independent, "
     "so the test is the ordinary paired t-test."
@@ -31,16 +31,16 @@ FAMILY = (
     "Holm's correction covers everything in a table: every pair of methods at every d. Effect size: Hedges' g "
     "of the paired differences. Training rows are not tested. A difference that is not significant is not shown to be "
     "zero: the last table says how large one has to be to be found, by the noncentral t-distribution of the same test "
-    "at the median standard error of the pairs, which is itself estimated from these seeds."
+    "at the median standard error of the pairs, which is itself an estimate from few runs."
 )
 RANKS = (
     "Ranks over data sets, by the headline metric. A data set is one block, in which methods are ranked by their mean "
-    "rank over d and seeds; seeds and widths of one data set are not independent evidence. Friedman's test, and if "
+    "rank over d and {units}; {units} and widths of one data set are not independent evidence. Friedman's test, and if "
     "it rejects, Nemenyi's critical difference."
 )
 DESCRIPTION = (
-    "Mean ranks over d and seeds, by the headline metric: a description. A test of ranks needs at least "
-    f"{LEAST_BLOCKS} data sets, because seeds and widths of one data set are not independent evidence; here there "
+    "Mean ranks over d and {units}, by the headline metric: a description. A test of ranks needs at least "
+    f"{LEAST_BLOCKS} data sets, because {{units}} and widths of one data set are not independent evidence; here there "
 )
 
 
@@ -59,8 +59,9 @@ def luck_section(findings: Findings) -> Section:
     ranked = {split: ranks for split, ranks in ranks_by_split.items() if ranks and split in shown}
     if ranked:
         first = next(iter(ranked.values()))
+        units = findings.sweep.units.replace(" or ", " and ")
         count = "is one" if first.datasets == 1 else f"are {first.datasets}"
-        blocks.append(RANKS if first.test else f"{DESCRIPTION}{count}.")
+        blocks.append((RANKS if first.test else f"{DESCRIPTION}{count}.").format(units=units))
     blocks += [ranks_figure(split, ranks) for split, ranks in ranked.items()]
     return Section("tests", "Is it luck?", blocks)
 
@@ -121,8 +122,9 @@ def _power(findings: Findings) -> Table:
                     where = f"{pretty(dataset)}, {metric_label(metric)}, {SPLITS[split]}"
                     numbers = [f"{found.alone:.3f}", f"{found.first:.3f}", str(found.pairs)]
                     rows.append([where, str(d), listed(map(str, seeds)), *numbers])
-    title = f"What difference between two methods these seeds could detect: found in {POWER:.0%} of repetitions"
-    return Table(title, ["where", "d", "seeds", "one pair alone", "first step of Holm's", "pairs"], rows)
+    units = findings.sweep.units
+    title = f"What difference between two methods these {units} could detect: found in {POWER:.0%} of repetitions"
+    return Table(title, ["where", "d", units, "one pair alone", "first step of Holm's", "pairs"], rows)
 
 
 def p_text(p: float) -> str:

@@ -32,8 +32,8 @@ def state_section(findings: Findings) -> Section:
         parts = ", ".join(f"{counts[state]} {word}" for state, word in WORDS.items() if state in counts)
         blocks.append(
             f"This report is not complete: it has {total - len(missing):,} of {total:,} cells ({parts}). All that "
-            "follows is about the finished ones. Means over fewer seeds have wider intervals; tests compare the seeds "
-            "that two methods share."
+            f"follows is about the finished ones. Means over fewer {sweep.units} have wider intervals; tests compare "
+            f"the {sweep.units} that two methods share."
         )
         if sweep.undelivered:
             blocks.append(undelivered_line(sweep))

@@ -22,6 +22,11 @@ SPLITS = {
 }
 
 
+def one_of(units: str) -> str:
+    """`seeds` → `seed`"""
+    return " or ".join(word.removesuffix("s") for word in units.split(" or "))
+
+
 @dataclass
 class StoredTuning:
     """What tuned a sweep: the chosen settings, the studies they come from, and the sweep with the default settings."""
@@ -99,6 +104,15 @@ class StoredSweep:
         """What the means are over: folds, if cells of several are finished, or else seeds."""
         folds = self._folds[self.finished["dataset"] == dataset]
         return "folds" if folds.nunique() > 1 else "seeds"
+
+    @property
+    def units(self) -> str:
+        """`seeds`, `folds`, or `folds or seeds` if data sets differ."""
+        return " or ".join(sorted({self.unit(dataset) for dataset in self.datasets}))
+
+    def runs_of(self, dataset: str) -> str:
+        """What a mean over all runs is over: a fold may have several."""
+        return "seeds" if self.unit(dataset) == "seeds" else "the runs of all folds"
 
     def settings(self, dataset: str) -> Used:
         """The settings of the finished cells of a data set; empty if none are stored."""

@@ -8,7 +8,7 @@ from permlab.platform.report.blocks import Block, Entry, Section, Table
 from permlab.platform.report.findings import Findings, Number
 from permlab.platform.report.recipe import differences
 from permlab.platform.report.statistics import LEAST_SEEDS
-from permlab.platform.report.stored import SPLITS
+from permlab.platform.report.stored import SPLITS, one_of
 from permlab.tasks.metrics import higher_is_better, metric_label
 
 PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
@@ -17,9 +17,9 @@ PRETTY = {"proteins_full": "PROTEINS_full", "qm9": "QM9"}
 def tables_section(findings: Findings) -> Section:
     several = any(number.estimate.half_width is not None for number in findings.numbers.values())
     means = (
-        f"Mean ± 95 % interval over {_units(findings)} (Student's t)."
+        f"Mean ± 95 % interval over {findings.sweep.units} (Student's t)."
         if several
-        else "Values of one seed each, without intervals."
+        else f"Values of one {one_of(findings.sweep.units)} each, without intervals."
     )
     blocks: list[Block] = [f"{means} {_bold(findings)}"]
     if any(number.paper is not None for number in findings.numbers.values()):
@@ -37,13 +37,9 @@ def _bold(findings: Findings) -> str:
     if not findings.testable:
         return f"Nothing is bold: {findings.why_no_test()} A difference may well be luck."
     return (
-        f"Bold: among the methods with at least {LEAST_SEEDS} seeds the best mean, and every method that does not "
-        "differ significantly from it. Training rows are not tested and have no bold."
+        f"Bold: among the methods with at least {LEAST_SEEDS} {findings.sweep.units} the best mean, and every method "
+        "that does not differ significantly from it. Training rows are not tested and have no bold."
     )
-
-
-def _units(findings: Findings) -> str:
-    return " or ".join(sorted({findings.sweep.unit(dataset) for dataset in findings.sweep.datasets}))
 
 
 def permuted_sentence(findings: Findings, dataset: str) -> str:

@@ -6,7 +6,7 @@ from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.overview import row
 from permlab.platform.report.results import Estimate
-from permlab.platform.report.stored import SPLITS
+from permlab.platform.report.stored import SPLITS, one_of
 from permlab.platform.report.tables import pretty, signed, slug
 from permlab.tasks.metrics import higher_is_better, metric_label
 
@@ -39,11 +39,11 @@ def width_figure(findings: Findings, dataset: str) -> Figure | None:
         spoken.append(f"{SPLITS[split]}: " + "; ".join(f"{s.method} {_list(s.y)}" for s in series))
     title = f"{pretty(dataset)}: {metric_label(metric)} against d"
     alt = f"{title}, d = {', '.join(map(str, widths))}. {'. '.join(spoken)}."
-    return Figure(f"width-{slug(dataset)}", title, alt, panels, len(panels), bars_told(panels))
+    return Figure(f"width-{slug(dataset)}", title, alt, panels, len(panels), bars_told(panels, sweep.unit(dataset)))
 
 
 def gap_figure(findings: Findings, dataset: str) -> Figure | None:
-    """How much of the headline metric is lost when the holdout's nodes are permuted, seed by seed."""
+    """How much of the headline metric is lost when the holdout's nodes are permuted, seed by seed or fold by fold."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
     panels, spoken, same = [], [], findings.unchanged(dataset)
     for d in sweep.widths(dataset):
@@ -96,13 +96,14 @@ def cost_figure(findings: Findings, dataset: str) -> Figure | None:
     title = f"{pretty(dataset)}: cost and quality"
     spoken = "; ".join(f"{s.method} {', '.join(f'{x:.3g}' for x in s.x)}" for s in panels[0].series)
     alt = f"{title}: {label} against seconds and parameters. {panels[0].title}, by d: {spoken}."
-    caption = f"One point per method and d{', joined by d' * (len(sweep.widths(dataset)) > 1)}. {bars_told(panels)}"
+    caption = f"One point per method and d{', joined by d' * (len(sweep.widths(dataset)) > 1)}. "
+    caption += bars_told(panels, sweep.unit(dataset))
     return Figure(f"cost-{slug(dataset)}", title, alt, panels, 2, caption)
 
 
-def bars_told(panels: list[Panel]) -> str:
+def bars_told(panels: list[Panel], unit: str) -> str:
     bars = any(series.low for panel in panels for series in panel.series)
-    return "Bars are 95 % intervals over seeds." if bars else "One seed each, so there are no intervals."
+    return f"Bars are 95 % intervals over {unit}." if bars else f"One {one_of(unit)} each, so there are no intervals."
 
 
 def _bars(method: str, x: list[float], estimates: list[Estimate], labels: list[str] | None = None) -> Series:

@@ -18,9 +18,14 @@ HOW = (
     "Each (data set, method, d) was tuned separately on validation parts cut from the training data; the holdout was "
     "not read. Trial 0 is the default settings. A trial's value is the mean over its seeds of the last evaluation, not "
     "of the best. The best of many noisy trials looks better than it is: the gain on validation is optimistic, the "
-    "holdout decides. All seeds of the sweep hold out the same graphs, those that the trials never saw, so intervals "
-    "show the luck of weights and order, not of the split."
+    "holdout decides."
 )
+ONE_SPLIT = (
+    "All seeds of the sweep hold out the same graphs, those that the trials never saw, so intervals show the luck of "
+    "weights and order, not of the split."
+)
+FOLDS = "Every fold was tuned by itself: its trials never saw the graphs that it holds out."
+NOT_BY_FOLD = "What tuning gained on the holdout is not told for folds, each of which has settings of its own."
 NOT_COMPARED = ("method", "d", "seed", "experiment", "runs", "track", "accelerator", "threads", "train.engine")
 BEST_DRAWN = 3  # trials drawn with markers in the parallel coordinates
 
@@ -50,11 +55,12 @@ def tuning_section(findings: Findings) -> Section | None:
     tuning = findings.sweep.tuning
     if tuning is None:
         return None
-    blocks: list[Block] = [HOW]
+    by_fold = findings.sweep.units != "seeds"
+    blocks: list[Block] = [f"{HOW} {FOLDS if by_fold else ONE_SPLIT}"]
     if tuning.studies:
         blocks.append(_validation(tuning.studies))
     gains = gains_on_holdout(findings.sweep)
-    blocks.append(_holdout(gains) if gains else _no_default(findings.sweep))
+    blocks.append(_holdout(gains) if gains else NOT_BY_FOLD if by_fold else _no_default(findings.sweep))
     blocks.append(_chosen(tuning.chosen))
     if tuning.studies:
         blocks += [_history(tuning.studies), _importances(tuning.studies)]
@@ -125,7 +131,7 @@ def gains_on_holdout(tuned: StoredSweep) -> list[Gain]:
 def _gains(tuned: StoredSweep, default: StoredSweep, dataset: str) -> list[Gain]:
     """Both sweeps hold out the same graphs in all seeds, so the test is the paired t-test."""
     split, metric = "holdout", tuned.headline(dataset) or ""
-    if not _comparable(tuned, default, dataset):
+    if tuned.unit(dataset) == "folds" or not _comparable(tuned, default, dataset):
         return []
     pairs: list[tuple[int, str, list[float], list[float]]] = []
     for d in tuned.widths(dataset):

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from permlab.platform.errors import StopNow
+from permlab.platform.errors import RunStopped, StopNow
 from permlab.platform.files.json_files import read_json, write_json
 from permlab.platform.files.secrets import masked
 from permlab.platform.run.stored_result import FAILED, STOPPED
@@ -50,7 +50,7 @@ def closed_on_error(folder: Path) -> Iterator[None]:
     """If the block raises, record that the sweep was stopped or has failed."""
     try:
         yield
-    except (KeyboardInterrupt, StopNow):
+    except (KeyboardInterrupt, RunStopped, StopNow):
         close_folder(folder, STOPPED)
         raise
     except BaseException:

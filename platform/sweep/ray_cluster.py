@@ -16,7 +16,8 @@ import ray
 from ray.autoscaler.sdk import request_resources
 
 from permlab.platform.display.console import note
-from permlab.platform.errors import ConfigError
+from permlab.platform.errors import ConfigError, RunStopped
+from permlab.platform.run.signals import stop_on_signal
 from permlab.platform.settings.sweep import ResourceSettings
 from permlab.platform.sweep.ray_private import loopback, print_errors_with
 
@@ -33,7 +34,8 @@ def cluster(address: str | None) -> Iterator[int]:
     os.environ.setdefault("RAY_task_oom_retries", "4")  # by default Ray never gives up on a cell that does not fit
     print_errors_with(_note_error)
     try:
-        with loopback(only=not address):
+        # A Ctrl-C waits until Ray has started: one that is half started leaves processes behind
+        with loopback(only=not address), stop_on_signal() as stop_signal:
             ray.init(
                 address=address or "local",
                 include_dashboard=False if not address else None,
@@ -44,6 +46,8 @@ def cluster(address: str | None) -> Iterator[int]:
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
     try:
+        if number := stop_signal():
+            raise RunStopped("stopped while Ray was starting; the same command starts again", number)
         yield alive_nodes()
     finally:
         ray.shutdown()

@@ -19,7 +19,8 @@ from permlab.platform.run.stored_result import FINISHED, PREDICTIONS, WEIGHTS, c
 from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
 from permlab.platform.tracking.entities import MODEL_FILES, dataset_input, model_name, model_text, source_tags
 from permlab.platform.tracking.store import DELIVERED, ERROR, PARENT, Experiment
-from permlab.platform.tracking.view import ONCE, shared_view
+from permlab.platform.tracking.tuning_view import VALUE
+from permlab.platform.tracking.view import ONCE, SWEEP, shared_view
 
 LONGEST_ERROR = 1000  # characters of the tag that says what went wrong
 FILES = (PREDICTIONS, WEIGHTS, "run.json", "history.jsonl", "result.json", "error.txt")
@@ -101,7 +102,8 @@ class CellDelivery(Delivery):
         if not described:
             self.client.log_inputs(self.run_id, [dataset_input(self.run)])
         if result:
-            points += [(ONCE + name, value, result["ended"], 0) for name, value in outcome(result).items()]
+            once = {ONCE + name: value for name, value in outcome(result).items()} | {VALUE: result.get("value")}
+            points += [(name, value, result["ended"], 0) for name, value in once.items()]
             tags = self.tags | result.get("tags", {}) | {DELIVERED: self._fingerprint(result)}
         if result and result.get("error"):
             tags[ERROR] = result["error"][:LONGEST_ERROR]
@@ -115,7 +117,7 @@ class CellDelivery(Delivery):
     def _arrange(self) -> None:
         """Set the view of the experiment of single runs."""
         if objective := self.run["tags"].get("objective"):
-            self.experiment.arrange(shared_view([json.loads(objective)]))
+            self.experiment.arrange(SWEEP, shared_view([json.loads(objective)]))
 
     def _points(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> list[Point]:
         """The metrics of new epochs.

@@ -15,7 +15,7 @@ from permlab.platform.report.stored import TAGS, StoredSweep, StoredTuning
 from permlab.platform.run.histories import FACTS, evaluated, whole_history
 from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
 from permlab.platform.tracking.sweep_summary import NOTE, REPORT, report_line, with_report
-from permlab.platform.tracking.view import ONCE, place_of
+from permlab.platform.tracking.view import ONCE, places_of
 from permlab.platform.tuning.choice import FILE as CHOSEN
 from permlab.platform.tuning.choice import STUDIES, baselines
 
@@ -112,9 +112,9 @@ def _parents(runs: Iterable[Any]) -> list[Any]:
 
 
 def sweep_pages(runs: Path) -> dict[str, str]:
-    """By experiment, the newest first: its place on the dashboard."""
+    """By sweep and tuning, the newest experiment first: their places on the dashboard."""
     experiments = connect(runs).search_experiments(order_by=["last_update_time DESC"])
-    return {each.name: place_of(each) for each in experiments if each.name != "Default"}
+    return {title: place for each in experiments if each.name != "Default" for title, place in places_of(each).items()}
 
 
 def _sweeps(client: Any) -> list[str]:

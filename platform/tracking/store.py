@@ -155,7 +155,7 @@ class Experiment:
     def __init__(self, client: Any, name: str, query: str = "") -> None:
         self.client, self.name = client, name
         experiment = _experiment(client, name)
-        self.experiment_id, self.view = str(experiment.experiment_id), experiment.tags.get(VIEW)
+        self.experiment_id, self.tags = str(experiment.experiment_id), dict(experiment.tags)
         self.delivered: list[str] = []  # since then: keys of cells, names of sweeps
         self.runs: dict[str, list[StoredRun]] = defaultdict(list)
         for run in search_runs(client, self.experiment_id, query):
@@ -173,11 +173,11 @@ class Experiment:
         self.runs[identity(tags)].append(stored)
         return stored
 
-    def arrange(self, view: str) -> None:
-        """Set the view that its page opens with."""
-        if view != self.view:
-            self.client.set_experiment_tag(self.experiment_id, VIEW, view)
-            self.view = view
+    def arrange(self, key: str, view: str) -> None:
+        """Set the view that its page opens with by this key."""
+        if view != self.tags.get(VIEW + key):
+            self.client.set_experiment_tag(self.experiment_id, VIEW + key, view)
+            self.tags[VIEW + key] = view
 
     def models(self, run_id: str) -> list[Any]:
         """The logged models of a run."""

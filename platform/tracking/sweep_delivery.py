@@ -15,7 +15,8 @@ from permlab.platform.tracking.delivery import RUNNING, Delivery, milliseconds
 from permlab.platform.tracking.entities import dataset_input, source_tags
 from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
 from permlab.platform.tracking.sweep_summary import NOTE, REPORT, describe, mean_metrics, report_line
-from permlab.platform.tracking.view import shared_view
+from permlab.platform.tracking.tuning_view import tuning_view
+from permlab.platform.tracking.view import SWEEP, TUNING, shared_view
 
 HISTORIES = "histories.parquet"
 SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "cells.csv", "tuned.yaml", "studies.json")
@@ -41,6 +42,11 @@ class SweepDelivery(Delivery):
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @property
+    def query(self) -> str:
+        """What its page shows: a sweep and a tuning may share the experiment."""
+        return f"tags.`permlab.{self.kind}` = '{self.folder.name}'"
 
     def advance(self, dead: bool = False) -> None:
         """Deliver what is new in the sweep and its cells. `dead`: its driver has died."""
@@ -104,8 +110,7 @@ class SweepDelivery(Delivery):
     def _arrange(self) -> None:
         """Set the view of the experiment as soon as the cells say what they measure."""
         if objectives := _objectives(self._started_cells()):
-            query = f"tags.`permlab.sweep` = '{self.folder.name}'"  # a tuning may share the experiment
-            self.experiment.arrange(shared_view(objectives, self.plan, query))
+            self.experiment.arrange(SWEEP, shared_view(objectives, self.plan, self.query))
 
     def _summarise(self, started: list[dict[str, Any]], ended: float) -> tuple[dict[str, str], list[Any]]:
         """A description, and the means of the headline metrics."""
@@ -147,6 +152,13 @@ class TuningDelivery(SweepDelivery):
         self.waiting |= dict.fromkeys(sorted(trials - set(self.keys)))
         self.keys = sorted(trials)
         super().advance(dead)
+
+    def _arrange(self) -> None:
+        """Set the view of the tuning as soon as trials have started."""
+        firsts = {key.rpartition("-t")[0]: key for key in reversed(self.keys)}.values()  # one of each study
+        runs = [read_json(self.cells_folder / key / "run.json") or {} for key in firsts]
+        if trials := [run for run in runs if "maximise" in run]:  # older versions did not say it
+            self.experiment.arrange(TUNING, tuning_view(trials, self.query))
 
 
 def _objectives(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,22 +10,26 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-KEY = "permlab"
-TAG = f"mlflow.sharedViewState.{KEY}"
+TAG = "mlflow.sharedViewState."  # and the key
+SWEEP, TUNING = "permlab", "permlab-tuning"  # keys: an experiment may hold a sweep and the tuning before it
 PAGE = "#/experiments/{}/runs?workflowType=machine_learning"
-WITH_VIEW = f"&compareRunsMode=CHART&viewStateShareKey={KEY}"
+WITH_VIEW = "&compareRunsMode=CHART&viewStateShareKey={}"
 MEASURED = ("holdout", "holdout_perm", "validation")  # charts without data are hidden
 ONCE = "whole_run/"  # what is measured once per run: sorts after the splits, whose curves come first
+SCALE = {"columns": 2, "cardHeight": 270}  # of a section whose charts fit on the first page
 
 Groups = Iterable[dict[str, Any]]  # dataset, method and d of each
 
 
-def place_of(experiment: Any) -> str:
-    """The address of an experiment's page on the dashboard: with the view, if it has one.
+def places_of(experiment: Any) -> dict[str, str]:
+    """The addresses of an experiment's pages on the dashboard: one per view, or one without.
 
     MLflow's own first page of an experiment is that for language models.
     """
-    return PAGE.format(experiment.experiment_id) + WITH_VIEW * (TAG in experiment.tags)
+    page, name = PAGE.format(experiment.experiment_id), experiment.name
+    titles = {SWEEP: name, TUNING: f"{name} tuning"}
+    views = {title: page + WITH_VIEW.format(key) for key, title in titles.items() if TAG + key in experiment.tags}
+    return views or {name: page}
 
 
 def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: str = "") -> str:
@@ -35,22 +39,19 @@ def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: st
     groups = list(groups)
     headlines = {name: each["metrics"].get(name, [name, False]) for each in objectives for name in [each["headline"]]}
     columns = [f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED]
-    charts = [
-        _chart(kind, f"{split}/{name}", name) for name in headlines for kind in ("LINE", "BAR") for split in MEASURED
-    ]
+    charts = [draw(f"{split}/{name}", name) for name in headlines for draw in (line, bar) for split in MEASURED]
     first = [
-        _section(name, label + ", mean over seeds" * bool(groups)) | {"columns": 2, "cardHeight": 270}
-        for name, (label, _) in headlines.items()
+        section(name, label + ", mean over seeds" * bool(groups)) | SCALE for name, (label, _) in headlines.items()
     ]
     _, higher_is_better = next(iter(headlines.values()))
     best_first = {"orderByKey": columns[0], "orderByAsc": not higher_is_better}
-    return _deflated(
+    return deflated(
         (_grouping(groups) | best_first if groups else {})
         | {
             "searchFilter": query,
             "selectedColumns": [*columns, "attributes.`Duration`"],
             "compareRunCharts": charts,
-            "compareRunSections": [*first, *(_section(split, split) for split in (*MEASURED, "train"))],
+            "compareRunSections": [*first, *(section(split, split) for split in (*MEASURED, "train"))],
             "isAccordionReordered": True,  # else MLflow sorts the sections by name
             "hideEmptyCharts": True,
         }
@@ -72,20 +73,25 @@ def _grouping(groups: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _chart(kind: str, metric: str, section: str) -> dict[str, Any]:
+def chart(kind: str, metric: str, section: str) -> dict[str, Any]:
     common: dict[str, Any] = {"uuid": f"{kind} {metric}", "type": kind, "metricKey": metric, "metricSectionId": section}
-    common |= {"deleted": False, "isGenerated": False}
-    if kind == "BAR":
-        return common
+    return common | {"deleted": False, "isGenerated": False}
+
+
+def bar(metric: str, section: str) -> dict[str, Any]:
+    return chart("BAR", metric, section)
+
+
+def line(metric: str, section: str) -> dict[str, Any]:
     axes = {"xAxisKey": "step", "xAxisScaleType": "linear", "scaleType": "linear", "selectedXAxisMetricKey": ""}
     lines = {"selectedMetricKeys": [metric], "lineSmoothness": 0, "yAxisKey": "metric", "yAxisExpressions": []}
-    return common | axes | lines
+    return chart("LINE", metric, section) | axes | lines
 
 
-def _section(uuid: str, name: str) -> dict[str, Any]:
+def section(uuid: str, name: str) -> dict[str, Any]:
     state = {"display": True, "isReordered": False, "deleted": False, "isGenerated": False}
     return {"uuid": uuid, "name": name} | state
 
 
-def _deflated(state: dict[str, Any]) -> str:
+def deflated(state: dict[str, Any]) -> str:
     return "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()

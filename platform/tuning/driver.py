@@ -149,6 +149,7 @@ class Driver:
                 | {"seed": ", ".join(map(str, tuned.seeds))},
                 "values": asked.values,
                 "measure": tuned.study.measure,
+                "maximise": tuned.study.maximise,
                 "epochs": tuned.study.steps,
                 "dataset": tuned.dataset,
                 "started": time.time(),

@@ -43,16 +43,17 @@ def real(mirror: Path, name: str) -> Path:
     return path
 
 
-def test_tox21_names_what_rdkit_does_not_read(mirror: Path) -> None:
+def test_tox21_lists_what_rdkit_does_not_read(mirror: Path, cache: Path) -> None:
     table = pyarrow.csv.read_csv(real(mirror, "tox21.csv")).to_pandas()
     manifest = build("moleculenet:tox21")
     labels = table.drop(columns="smiles")
     assert manifest.targets == list(labels.columns)
     assert (manifest.task, manifest.classes, manifest.gaps) == ("classification", 2, True)
-    assert manifest.graphs + manifest.unread == len(table) and manifest.dropped == manifest.unread > 0
-    for line in manifest.unread_named:
-        row, _, smiles = line.removeprefix("row ").partition(": ")
-        assert table.smiles[int(row) - 1] == smiles
+    assert manifest.graphs + manifest.dropped == len(table)
+    listed = pyarrow.csv.read_csv(cache / "moleculenet-tox21" / "left_out.csv").to_pandas()
+    assert len(listed) == manifest.dropped > 0
+    assert manifest.left_out == {"SMILES not read by RDKit": manifest.dropped} == dict(listed.reason.value_counts())
+    assert table.smiles[listed.row - 1].tolist() == listed.smiles.tolist()
     store = GraphStore.open("moleculenet:tox21")
     np.testing.assert_array_equal(store.y, labels.to_numpy(dtype=np.float32)[store.graph_id])
     scaffolds = store.scaffolds()

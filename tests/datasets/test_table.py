@@ -1,3 +1,5 @@
+import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from permlab.datasets.cache import build
 from permlab.datasets.errors import DataError
+from permlab.datasets.seal import sealed, unsealed
 from permlab.datasets.store import GraphStore
 
 ROWS = {"smiles": ["CCO", "c1ccccc1", "C", "O"], "y": [0.5, 1.25, -2.0, 3.0]}
@@ -55,7 +58,7 @@ def test_a_smiles_that_does_not_parse_is_named_with_its_row(tmp_path: Path, cach
         build(text)
     assert not list(cache.glob("table-*"))
     manifest = build(f"{text},skip_invalid=true")
-    assert (manifest.unread, manifest.unread_named) == (1, ["row 2: C1CC"])
+    assert (manifest.dropped, manifest.left_out) == (1, {"SMILES not read by RDKit": 1})
     store = GraphStore.open(f"{text},skip_invalid=true")
     assert store.graph_id.tolist() == [0, 2] and store.y.tolist() == [1.0, 3.0]
 
@@ -66,6 +69,51 @@ def test_a_missing_target_is_named_or_skipped(tmp_path: Path) -> None:
         build(text)
     manifest = build(f"{text},skip_invalid=true")
     assert (manifest.graphs, manifest.nodes) == (2, 8)
+
+
+def test_rows_left_out_are_counted_by_reason_and_listed(tmp_path: Path, cache: Path, permlab) -> None:
+    """A row counts once, by what is wrong with its SMILES first. Commas and quotes are read back as they were."""
+    smiles = ["C", "C1CC", "O", None, 'C,"x"\n', "CC", "N", "CO"]
+    text = write(tmp_path, {"smiles": smiles, "y": [1, 2, None, 3, None, np.inf, np.nan, 5]}, "mine.parquet")
+    words = (*text.split(","), "skip_invalid=true")
+    code, out, _ = permlab("data", "build", *words)
+    (listed,) = cache.glob("table-*/left_out.csv")
+    reasons = {"SMILES not read by RDKit": 2, "no label": 2, "no SMILES": 1, "label inf": 1}
+    said = f"6 rows ({', '.join(f'{reason}: {count}' for reason, count in reasons.items())}), listed in {listed}\n"
+    assert code == 0 and out.endswith(f"\nleft out: {said}")
+    manifest = build(f"{text},skip_invalid=true")
+    assert (manifest.graphs, manifest.dropped, manifest.left_out) == (2, 6, reasons)
+    with listed.open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["row", "smiles", "reason"],
+            ["2", "C1CC", "SMILES not read by RDKit"],
+            ["3", "O", "no label"],
+            ["4", "", "no SMILES"],
+            ["5", 'C,"x"\n', "SMILES not read by RDKit"],
+            ["6", "CC", "label inf"],
+            ["7", "N", "no label"],
+        ]
+    shown = " ".join(permlab("data", "info", *words)[1].split())
+    assert "left out 6 rows (SMILES not read by RDKit: 2, no label: 2" in shown
+    document = json.loads(permlab("data", "info", *words, "--json")[1])
+    assert (document["left_out"], document["left_out_list"]) == (reasons, str(listed))
+    listed.write_text(listed.read_text().replace("C1CC", "C2CC"))
+    assert "left_out.csv does not match its digest" in permlab("data", "verify", *words)[2]
+
+
+def test_a_cache_of_the_version_before_says_how_its_rows_are_listed(tmp_path: Path, cache: Path, permlab) -> None:
+    name = f"{write(tmp_path, {'smiles': ['C', 'C1CC'], 'y': [1.0, 2.0]})},skip_invalid=true"
+    built = build(name)
+    (path,) = cache.glob("table-*/manifest.json")
+    older = unsealed(json.loads(path.read_text())) | {"unread": 1, "unread_named": ["row 2: C1CC"]}
+    del older["left_out"], older["lists"]
+    path.write_text(json.dumps(sealed(older)))
+    (path.parent / "left_out.csv").unlink()
+    assert GraphStore.open(name).manifest.digest == built.digest
+    assert permlab("data", "build", name)[1].endswith(
+        f"left out: 1 row, not listed; list them with: permlab data build {built.name} --force\n"
+    )
+    assert "left_out.csv" in permlab("data", "build", name, "--force")[1]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +183,7 @@ def test_several_columns_with_gaps(tmp_path: Path, permlab) -> None:
         np.testing.assert_array_equal(store.y, [[0, 1], [np.nan, 0], [1, np.nan]])
     code, out, _ = permlab("data", "info", f"{text},target=*")
     assert code == 0
-    for part in ("2 targets: first, second", "1 rows without a graph or a label left out", "1 labels missing"):
+    for part in ("2 targets: first, second", "1 row (no label: 1), listed in", "1 labels missing"):
         assert part in out
 
 

@@ -12,7 +12,7 @@ def test_it_is_a_pcba_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert write(tmp_path, 400) == tmp_path / "moleculenet" / "pcba.csv"
     monkeypatch.setenv("PERMLAB_MIRROR", str(tmp_path))
     manifest = build("moleculenet:pcba")
-    assert (manifest.graphs, manifest.unread, len(manifest.targets), manifest.gaps) == (400, 0, 128, True)
+    assert (manifest.graphs, manifest.dropped, len(manifest.targets), manifest.gaps) == (400, 0, 128, True)
     assert manifest.nodes / manifest.graphs == pytest.approx(26, abs=2)  # as in pcba
     y = GraphStore.open("moleculenet:pcba").y
     assert np.isnan(y).mean() == pytest.approx(0.4, abs=0.02)

@@ -69,6 +69,7 @@ def write_cell(
     failed: bool = False,
     engine: str | None = None,
     params: dict[str, str] | None = None,
+    fold: int = 0,
 ) -> None:
     folder.mkdir(parents=True)
     tags = {"permlab.key": folder.name, "git.commit": COMMIT, "versions": json.dumps(VERSIONS)} | {
@@ -77,7 +78,7 @@ def write_cell(
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
     run = {"name": name, "experiment": "x", "tags": tags, "params": params or SETTINGS, "dataset": data, "started": 1e9}
     write_json(folder / "run.json", run)
-    method, d, seed = facts["method"], facts["d"], facts["seed"]
+    method, d, seed = facts["method"], facts["d"], facts["seed"] + 100 * fold
     entries = [{"epoch": epoch} | cell_metrics(method, d, seed, epoch) for epoch in epochs]
     (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     if failed:

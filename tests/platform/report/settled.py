@@ -59,11 +59,12 @@ def _write(runs: Path, settings: SweepSettings, cells: list[RunSettings], finish
     plan = []
     for cell in cells:
         facts = {name: getattr(cell, name) for name in ("dataset", "method", "d", "seed")}
-        key = f"{settings.name}-{cell.name}"
+        key = f"{settings.name}-{cell.name}-{cell.data.fold}"
         plan.append({"key": key, "name": cell.name} | facts)
         if cell in finished:
             epochs = [*range(cell.train.eval_every, cell.train.epochs, cell.train.eval_every), cell.train.epochs]
-            write_cell(runs / "cells" / key, cell.name, facts, epochs, engine="fast", params=texts(cell))
+            ended = {"engine": "fast", "params": texts(cell)}
+            write_cell(runs / "cells" / key, cell.name, facts, epochs, **ended, fold=cell.data.fold or 0)
     folder = runs / "sweeps" / settings.name
     folder.mkdir(parents=True)
     ended = {"status": "FINISHED" if len(finished) == len(cells) else "KILLED", "ended": 1e9 + 1}

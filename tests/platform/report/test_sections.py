@@ -42,7 +42,7 @@ def test_nothing_has_finished_yet(sweep: StoredSweep, tmp_path: Path) -> None:
 def test_one_seed_has_no_interval_and_no_test(sweep: StoredSweep) -> None:
     report = text(changed(sweep, sweep.cells[sweep.cells["seed"] == 0]))
     assert "±" not in report.replace("Mean ± 95 % interval", "").replace("mean ± t·s·√", "")
-    assert "No test is possible" in report and "with a single seed there is no interval" in report
+    assert "No test is possible" in report and "with a single run there is no interval" in report
 
 
 def test_a_sweep_without_holdout_is_judged_by_its_validation(sweep: StoredSweep) -> None:

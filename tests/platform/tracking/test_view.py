@@ -1,10 +1,8 @@
 """The link that `permlab ui` prints, followed in a real browser with a fresh profile to a real MLflow server."""
 
 import asyncio
-import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -13,18 +11,11 @@ import pytest
 from permlab.platform.tracking.backlog import Backlog
 from permlab.platform.tracking.store import connect
 from permlab.platform.tracking.sweep_delivery import read_plan
-from permlab.platform.tracking.view import TAG
-from tests.platform.browsing import CHROMIUM, chromium, visit
+from permlab.platform.tracking.view import SWEEP, TAG
+from tests.platform.browsing import CHROMIUM
 from tests.platform.calling import free_port, printed_link, start
+from tests.platform.dashboard import charts_at
 from tests.platform.driving import drive
-
-# The charts of the page: the metric and the values of every curve, and the texts of the bars.
-CHARTS = """
-JSON.stringify([...document.querySelectorAll(".js-plotly-plot")].map((plot) => ({
-  curves: plot.data.filter((trace) => trace.mode === "lines+markers").map((trace) => [trace.metricKey, [...trace.y]]),
-  bars: [...plot.querySelectorAll(".bartext")].map((node) => Number(node.textContent)),
-})))
-"""
 
 
 @pytest.fixture
@@ -41,7 +32,7 @@ def test_the_printed_link_shows_curves_and_numbers_at_once(swept: Path) -> None:
     dashboard = start(swept, "ui", "--port", str(free_port()))
     try:
         link = printed_link(dashboard, "mine")
-        seen = asyncio.run(charts_at(link, swept / "profile"))
+        seen = asyncio.run(charts_at(link, swept / "profile", 8, 8))
     finally:
         dashboard.send_signal(signal.SIGTERM)
         dashboard.communicate(timeout=60)
@@ -61,20 +52,10 @@ def test_the_printed_link_shows_curves_and_numbers_at_once(swept: Path) -> None:
         assert f"method: {method}, d: {d} (holdout/auc)" in seen["text"]
 
 
-async def charts_at(link: str, profile: Path) -> dict[str, Any]:
-    """What stands on the page once four charts are drawn."""
-    with chromium(profile) as address:
-        async with visit(address, link, height=1200) as tab:
-            await tab.until('document.querySelectorAll(".js-plotly-plot .bartext").length >= 8')
-            await tab.until('document.querySelectorAll(".js-plotly-plot .scatterlayer .trace").length >= 8')
-            text = await tab.run("document.body.innerText")
-            return {"text": text, "charts": json.loads(await tab.run(CHARTS))}
-
-
 def test_a_store_of_the_version_before_gets_the_view_when_it_is_compared(swept: Path) -> None:
     client = connect(swept / "runs")
     experiment = client.get_experiment_by_name("mine")
-    view = experiment.tags[TAG]
-    client.set_experiment_tag(experiment.experiment_id, TAG, "")
+    view = experiment.tags[TAG + SWEEP]
+    client.set_experiment_tag(experiment.experiment_id, TAG + SWEEP, "")
     assert Backlog(swept / "runs").deliver().names == []  # no run is sent again
-    assert client.get_experiment_by_name("mine").tags[TAG] == view
+    assert client.get_experiment_by_name("mine").tags[TAG + SWEEP] == view

@@ -1,5 +1,6 @@
 """`permlab tune` on real Ray: to the end, killed and started again, and then a sweep with the chosen settings."""
 
+import asyncio
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,12 @@ import pytest
 import yaml
 
 from permlab.platform.files.json_files import read_json
+from permlab.platform.run.histories import whole_history
 from tests.infra.processes import command_line
+from tests.platform.browsing import CHROMIUM
+from tests.platform.calling import free_port, printed_link
+from tests.platform.calling import start as start_cli
+from tests.platform.dashboard import charts_at
 
 pytestmark = pytest.mark.ray
 CLI = [sys.executable, "-m", "permlab.platform.cli"]
@@ -92,12 +99,36 @@ def test_one_command_tunes_and_sweeps(folder: Path) -> None:
         finished = [row[2] for row in rows if row[2] is not None]
         method = study.split("/")[1]
         assert best[method]["value"] == max(finished) >= rows[0][2] == best[method]["default"]
+    if CHROMIUM:
+        the_dashboard_shows_the_trials(folder)
     status = call(folder, "status")[0]
     assert "whole" in status and "whole.default" in status and "tuning" in status
     assert "ordering-d3-t7" in call(folder, "status", "whole")[0]
     call(folder, "report", "whole")
     page = (folder / "runs" / "sweeps" / "whole" / "report" / "report.md").read_text()
     assert "What did tuning find?" in page and "Tuned against default (mean" in page
+
+
+def the_dashboard_shows_the_trials(folder: Path) -> None:
+    """The tuning has a page beside the sweep's: what every trial reported over its epochs, and its final value."""
+    paths = sorted((folder / "runs" / "tunings" / "whole" / "trials").iterdir())
+    reported = [[entry["objective"] for entry in whole_history(path)] for path in paths]
+    reported = sorted(values for values in reported if len(values) > 1)  # one point is no curve
+    values = [row[2] for rows in trials(folder, "whole").values() for row in rows]
+    finals = sorted(value for value in values if value is not None)
+    dashboard = start_cli(folder, "ui", "--port", str(free_port()))
+    try:
+        link = printed_link(dashboard, "whole tuning")
+        seen = asyncio.run(charts_at(link, folder / "profile", len(reported), len(finals)))
+    finally:
+        dashboard.send_signal(signal.SIGTERM)
+        dashboard.communicate(timeout=60)
+    curves, bars = (chart[kind] for chart, kind in zip(seen["charts"], ("curves", "bars"), strict=False))
+    drawn = sorted(curve for _, curve in curves if len(curve) > 1)
+    assert [*chain(*drawn)] == pytest.approx([*chain(*reported)], abs=1e-5)
+    assert sorted(bars) == pytest.approx(finals, abs=0.0051)
+    for text in ("validation AUC of the trials", "Parallel Coordinates", "train.learning_rate vs"):
+        assert text in seen["text"]
 
 
 def test_killed_workers_and_a_killed_driver_change_nothing(folder: Path) -> None:
