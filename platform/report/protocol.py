@@ -36,7 +36,8 @@ def protocol_section(findings: Findings) -> Section | None:
 def _tables(findings: Findings, dataset: str) -> list[Block]:
     """Per d: mean ± standard deviation, ours and the published ones, the best first."""
     sweep = findings.sweep
-    theirs = [row for row in published() if (row["dataset"], row["protocol"]) == (dataset, sweep.protocol)]
+    name = dataset.partition(",")[0]
+    theirs = [row for row in published() if (row["dataset"], row["protocol"]) == (name, sweep.protocol)]
     metric = theirs[0]["metric"] if theirs else sweep.headline(dataset)
     tables: list[Block] = []
     for d in sweep.widths(dataset):
@@ -54,6 +55,8 @@ def _tables(findings: Findings, dataset: str) -> list[Block]:
         unit = sweep.unit(dataset)
         title = f"{pretty(dataset)}, d = {d}: {SPLITS['holdout']} {metric_label(metric)}, mean ± standard deviation"
         tables.append(Table(f"{title} over {unit}", ["method", metric_label(metric), unit], rows))
+        if theirs:
+            tables.append(f"The published results have {theirs[0]['note']}.")
         if len({len(values) for values in ours.values()}) > 1:
             tables.append(UNEVEN)
     return tables

@@ -44,21 +44,20 @@ def finish(z: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray) -> None
 @compiled
 def slope(grad: np.ndarray, out: np.ndarray, kind: int, mask: np.ndarray, keep: float) -> None:
     """The gradient of z from that of `finish`'s result `out`, in place. What the mask kept was divided by `keep`."""
-    scale = np.float32(keep)
-    for i in range(len(grad)):
-        row, value = grad[i], out[i]
-        if len(mask):
-            for c in range(len(row)):
-                row[c] *= mask[i, c]
-        if kind == 1:
-            for c in range(len(row)):
-                row[c] = _ZERO if value[c] <= 0 else row[c]
-        elif kind == 2:
-            for c in range(len(row)):
-                row[c] *= _ONE - (value[c] * scale) * (value[c] * scale)
-        elif kind == 3:
-            for c in range(len(row)):
-                row[c] *= _ONE if value[c] > 0 else value[c] * scale + _ONE
+    scale, g, value = np.float32(keep), grad.reshape(-1), out.reshape(-1)  # as one row, which vectorises without a rest
+    if len(mask):
+        given = mask.reshape(-1)
+        for c in range(len(g)):
+            g[c] *= given[c]
+    if kind == 1:
+        for c in range(len(g)):
+            g[c] = _ZERO if value[c] <= 0 else g[c]
+    elif kind == 2:
+        for c in range(len(g)):
+            g[c] *= _ONE - (value[c] * scale) * (value[c] * scale)
+    elif kind == 3:
+        for c in range(len(g)):
+            g[c] *= _ONE if value[c] > 0 else value[c] * scale + _ONE
 
 
 @compiled
@@ -102,9 +101,10 @@ def outer(x: np.ndarray, grad: np.ndarray, out: np.ndarray) -> None:
 @compiled
 def times_transposed(grad: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     """grad wᵀ: [n, q] × [p, q]ᵀ."""
-    rows = rows_at_a_time(*w.shape)
-    for first in range(0, len(grad), rows):
-        product(grad[first : first + rows], w, out[first : first + rows], False, True, False)
+    if len(grad) > BLOCK:
+        times(grad, np.ascontiguousarray(w.T), out)  # BLAS is slower at the transposed product of many rows
+    elif len(grad):  # the first step of Set2Set has no rows
+        product(grad, w, out, False, True, False)
 
 
 @compiled
@@ -131,7 +131,7 @@ def layer_back(
     grad_x: np.ndarray,
 ) -> None:
     """From the gradient of `layer`'s result, which is overwritten: those of w, the bias, and x if it has an array."""
-    part_bias, rows = np.empty_like(grad_bias), rows_at_a_time(*w.shape)
+    part_bias, back, rows = np.empty_like(grad_bias), np.ascontiguousarray(w.T), rows_at_a_time(*w.shape)
     grad_w[:] = 0
     grad_bias[:] = 0
     for first in range(0, len(grad), rows):
@@ -141,7 +141,7 @@ def layer_back(
         product(x[here], grad[here], grad_w, True, False, True)
         grad_bias += part_bias
         if len(grad_x):
-            product(grad[here], w, grad_x[here], False, True, False)
+            product(grad[here], back, grad_x[here], False, False, False)
 
 
 @compiled
