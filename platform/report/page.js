@@ -57,6 +57,7 @@
   }
 
   function ranges(figure, panel) {
+    if (panel.x_names.length) return [[-0.6, panel.x_names.length - 0.4, null], null];
     const together = panel.share ? figure.panels.filter((other) => other.share === panel.share) : [panel];
     if (panel.kind === "rows") return [span(together.flatMap((other) => along(other, "x")), panel, panel.x_log), null];
     const across = shown(panel).map((series) => [series.x, []]);
@@ -108,9 +109,13 @@
   function axisX(svg, panel, range, x, box) {
     const own = panel.x_ticks.filter((value) => value >= range[0] && value <= range[1]);
     const count = Math.max(3, Math.floor((box.right - box.left) / 60));
-    for (const value of own.length ? fitting(own, x) : ticks(range, count, panel.x_log)) {
+    const named = [...panel.x_names.keys()];
+    const at = named.length ? named : own.length ? fitting(own, x) : ticks(range, count, panel.x_log);
+    for (const value of at) {
       add(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
-      add(svg, "text", { x: x(value), y: box.bottom + 14, "text-anchor": "middle" }, show(value));
+      const lower = named.length ? 12 * (value % 2) : 0; // names are on two lines
+      const text = named.length ? panel.x_names[value] : show(value);
+      add(svg, "text", { x: x(value), y: box.bottom + 14 + lower, "text-anchor": "middle" }, text);
     }
     if (range[2]) {
       const end = x(laneEnd(range));
@@ -132,6 +137,7 @@
   function tell(panel, series, i) {
     const value = panel.kind === "rows" ? series.x[i] : series.y[i];
     const range = series.low.length ? ` (${show(series.low[i])} to ${show(series.high[i])})` : "";
+    if (panel.x_names.length) return `${series.method}, ${panel.x_names[series.x[i]]}: ${series.labels[i]}`;
     const label = series.labels[i] ? `${series.labels[i]}, ` : "";
     const at = panel.kind === "rows" ? "" : `${panel.x_label} ${show(series.x[i])}: `;
     return `${series.method}, ${label}${at}${show(value)}${range}`;
