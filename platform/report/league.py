@@ -22,9 +22,10 @@ PROVED_HOW = (
     "where they are random or trained; it says nothing of Γ before it and ζ after it."
 )
 FOUND_HOW = (
-    "Found: what the certificates measured on the trained maps, on graphs of the holdout, at worst over seeds. “ratio” "
-    "is the largest Lipschitz ratio over the smallest, which does not depend on the map's scale. “gap” is the smallest "
-    "distance of two images over the median one; a collision is a gap of 0, but for rounding. Not found is not proved."
+    "Found: what the certificates measured on the trained maps, on graphs of the holdout, at worst over seeds. “error” "
+    "is the largest relative change by permuted nodes, 1e-15 is rounding. “ratio” is the largest Lipschitz ratio over "
+    "the smallest, which does not depend on the map's scale. “gap” is the smallest distance of two images over the "
+    "median one; a collision is a gap of 0, but for rounding. Not found is not proved."
 )
 MARKS = {"yes": False, "almost everywhere": True}  # hollow or not; of anything else there is no mark
 
@@ -149,8 +150,8 @@ def _scores(league: League, place: Place) -> Panel:
         series.append(Series(method, shown.x, shown.y, shown.low, shown.high, line=False, hollow=apart))
     _, _, split, metric = place
     better = "higher" if higher_is_better(metric) else "lower"
-    label = f"{SPLITS[split]} {metric_label(metric)} ({better} is better)"
-    return Panel(league.name(place), label, "", series, "rows")
+    label = f"{SPLITS[split]} {metric_label(metric)}"
+    return Panel(f"{league.name(place)}: {better} is better", label, "", series, "rows")
 
 
 def _marks(title: str, words: dict[str, dict[str, str]]) -> Panel:
@@ -169,7 +170,7 @@ def _marks(title: str, words: dict[str, dict[str, str]]) -> Panel:
 def league_table(league: League) -> Table:
     """One row per method: rank, scores, what is proved, what was found at worst."""
     header = ["method", "mean rank", *(f"{league.name(p)}, {metric_label(p[3])}" for p in league.places)]
-    header += [*PROVED.values(), "invariance error", "ratio", "gap"]
+    header += [*PROVED.values(), "error", "ratio", "gap"]
     rows: list[list[Entry | str]] = []
     for method, rank in league.methods.items():
         facts = league.everywhere[method]

@@ -30,7 +30,7 @@ def write_cells(sweep: StoredSweep, path: Path) -> None:
     columns = [*FACTS, *METRIC, *SPLITS, *SIZES, *CERTIFICATE]
     table = pd.DataFrame(rows, columns=[*columns, *settings])
     table = table.drop(columns=[name for name in columns[len(FACTS) :] if table[name].isna().all()])
-    table.to_csv(path, index=False, float_format="%.6g")
+    table.to_csv(path, index=False)  # scores with all their digits: rounded ones could tie, and change ranks
 
 
 def _row(sweep: StoredSweep, cell: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,8 @@ def _row(sweep: StoredSweep, cell: dict[str, Any]) -> dict[str, Any]:
         return row
     row |= {"metric": metric, "label": metric_label(metric), "higher_is_better": higher_is_better(metric)}
     row |= {split: cell.get(f"{split}/{metric}") for split in SPLITS}
-    row |= {name: cell.get(name) for name in (*SIZES, *CERTIFICATE)}
+    row |= {name: cell.get(name) for name in SIZES}
+    row |= {name: float(f"{cell[name]:.6g}") for name in CERTIFICATE if name in cell}
     params = cell.get("params")
     return row | ({name: params.get(name, usual) for name, usual in DEFAULTS.items()} if params else {})
 

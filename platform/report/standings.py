@@ -36,7 +36,11 @@ def _from_best(findings: Findings, place: Place, several: bool) -> list[str]:
     pairs = f" over all {found.pairs} pairs" if found else ""
     lines = [
         f"Best{at}: {best}, {metric_label(place[3])} {numbers[best].estimate}. After Holm's correction{pairs} "
-        f"{len(worse)} of the {len(tests)} other methods differ significantly from it: {', '.join(worse) or 'none'}."
+        + (
+            f"{len(worse)} of the {len(tests)} other methods differ significantly from it: {', '.join(worse)}."
+            if worse
+            else f"none of the {len(tests)} other methods differs significantly from it."
+        )
     ]
     if found:
         lines.append(
