@@ -6,11 +6,9 @@ from permlab.platform.report.blocks import Block, Figure, Panel, Section, Series
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.tables import pretty, slug
 
+GAP = "certificate/gap"  # older runs have none
 ROUNDING = 1e-6  # relative errors above it are the readout's doing
 ERROR = "certificate/invariance_error"
-LOW, MIDDLE, HIGH = (f"certificate/ratio_{what}" for what in ("min", "median", "max"))
-GAP = "certificate/gap"  # older runs have none
-EXTREMES = {ERROR: "max", LOW: "min", MIDDLE: "median", HIGH: "max", GAP: "min"}  # over seeds
 HOW = (
     "Measured at the end of every run on graphs of its holdout, with its final weights. Invariance error: the largest "
     "‖φ(Γ(πG)) − φ(Γ(G))‖ / ‖φ(Γ(G))‖ over up to 64 graphs, nodes permuted in the data, each graph by itself; about "
@@ -53,29 +51,25 @@ def _beyond_rounding(cells: pd.DataFrame, error: str) -> str:
     return ", ".join(f"{method} (error {value:.2g})" for method, value in largest[largest > ROUNDING].items())
 
 
-def worst(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """What the certificates of each group found at worst, as far as they measured it; the median of the medians."""
-    kinds = {name: kind for name, kind in EXTREMES.items() if name in cells}
-    groups = cells.groupby(by)
-    return groups.agg(kinds) if kinds else groups.size().to_frame("cells")
-
-
 def _figure(findings: Findings, dataset: str) -> Figure | None:
-    part = findings.sweep.finished_of(dataset)
-    if not {ERROR, LOW, MIDDLE, HIGH} <= set(part.columns) or part[ERROR].isna().all():
+    part = findings.sweep.finished
+    part = part[part["dataset"] == dataset]
+    names = [ERROR, *(f"certificate/ratio_{what}" for what in ("min", "median", "max"))]
+    if not set(names) <= set(part.columns) or part[names[0]].isna().all():
         return None
-    extremes = worst(part, ["d", "method"])
+    error, low, middle, high = names
+    extremes = {error: "max", low: "min", middle: "median", high: "max"} | ({GAP: "min"} if GAP in part else {})
+    worst = part.groupby(["d", "method"]).agg(extremes)
     widths = findings.sweep.widths(dataset)
     errors, ratios, gaps, spoken = [], [], [], []
     for d in widths:
-        methods = [method for method in findings.sweep.methods if (d, method) in extremes.index]
-        rows = [(method, extremes.loc[(d, method)]) for method in methods]
+        rows = [(method, worst.loc[(d, method)]) for method in findings.sweep.methods if (d, method) in worst.index]
         errors.append(
             Panel(
                 f"d = {d}, invariance error",
                 "largest error",
                 "",
-                [Series(method, [float(row[ERROR])], [0.0], line=False) for method, row in rows],
+                [Series(method, [float(row[error])], [0.0], line=False) for method, row in rows],
                 "rows",
                 x_log=True,
             )
@@ -85,7 +79,7 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
                 f"d = {d}, Lipschitz ratios",
                 "smallest, median, largest ratio",
                 "",
-                [_ratios(method, row[LOW], row[MIDDLE], row[HIGH]) for method, row in rows if pd.notna(row[HIGH])],
+                [_ratios(method, row[low], row[middle], row[high]) for method, row in rows if pd.notna(row[high])],
                 "rows",
                 x_log=True,
             )
@@ -102,7 +96,7 @@ def _figure(findings: Findings, dataset: str) -> Figure | None:
             )
         )
         spoken += [
-            f"{method} at d = {d}: error {row[ERROR]:.1e}, ratios {row[LOW]:.3g} to {row[HIGH]:.3g}"
+            f"{method} at d = {d}: error {row[error]:.1e}, ratios {row[low]:.3g} to {row[high]:.3g}"
             + (f", smallest gap {row[GAP]:.2g}" if pd.notna(row.get(GAP)) else "")
             for method, row in rows
         ]

@@ -2,17 +2,18 @@
 
 import ast
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 
 import pandas as pd
 
-from permlab.platform.report.certificates import ROUNDING, worst
+from permlab.platform.report.certificates import ROUNDING
 from permlab.platform.report.stored import StoredSweep
 
 ONE_IMAGE = (
     1e-12  # images of two graphs that are closer than this share of the median distance are one, but for rounding
 )
+WORST = {"invariance_error": "max", "ratio_min": "min", "ratio_max": "max", "distortion": "max", "gap": "min"}
 STRENGTH = {"yes": 2, "almost everywhere": 1}  # 0: anything else
 PROVED = {
     "permutation_invariant": "invariant",
@@ -27,11 +28,16 @@ Stated = dict[str, str]  # by the names in PROVED: "yes", "almost everywhere", "
 
 @dataclass(frozen=True)
 class Found:
-    """Extremes over seeds; NaN where nothing was measured."""
+    """Extremes over the certificates of several cells; NaN where nothing was measured.
+
+    `distortion` is the largest ratio of a cell over its smallest one: it does not depend on the map's scale, which
+    differs from one trained map to the next.
+    """
 
     invariance_error: float
     ratio_min: float
     ratio_max: float
+    distortion: float
     gap: float
 
     @property
@@ -42,11 +48,6 @@ class Found:
     def collision(self) -> bool | None:
         """Whether two graphs of a holdout, with different embeddings, have one image."""
         return None if math.isnan(self.gap) else self.gap <= ONE_IMAGE
-
-    @property
-    def distortion(self) -> float:
-        """The largest ratio over the smallest one: it does not depend on the readout's scale."""
-        return math.inf if self.ratio_min == 0 else self.ratio_max / self.ratio_min
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,9 @@ def facts_by_place(sweep: StoredSweep) -> dict[Place, MapFacts]:
 
 def everywhere(every: list[MapFacts]) -> MapFacts:
     """What holds in all of them, and what was found at worst."""
-    found = [facts.found for facts in every]
-    stretched = max(found, key=lambda one: -1.0 if math.isnan(one.distortion) else one.distortion)
-    worst_found = Found(
-        max((one.invariance_error for one in found if one.invariant is not None), default=math.nan),
-        stretched.ratio_min,
-        stretched.ratio_max,
-        min((one.gap for one in found if one.collision is not None), default=math.nan),
-    )
+    table = pd.DataFrame([asdict(facts.found) for facts in every])
     stated = weakest([facts.stated for facts in every])
-    return MapFacts(max(facts.m for facts in every), stated, every[0].reference, worst_found)
+    return MapFacts(max(facts.m for facts in every), stated, every[0].reference, Found(**table.agg(WORST)))
 
 
 def weakest(every: list[Stated]) -> Stated:
@@ -103,12 +97,12 @@ def weakest(every: list[Stated]) -> Stated:
 
 
 def _found(cells: pd.DataFrame) -> dict[Place, Found]:
-    names = ("invariance_error", "ratio_min", "ratio_max", "gap")
-    table = worst(cells, ["dataset", "d", "method"])
-    return {
-        (str(dataset), int(d), str(method)): Found(*(float(row.get(f"certificate/{name}", math.nan)) for name in names))
-        for (dataset, d, method), row in table.iterrows()
-    }
+    table = cells[["dataset", "d", "method"]].assign(
+        **{name: cells.get(f"certificate/{name}", math.nan) for name in WORST if name != "distortion"}
+    )
+    table["distortion"] = table["ratio_max"] / table["ratio_min"]  # a collision of a pair gives ∞
+    groups = table.groupby(["dataset", "d", "method"]).agg(WORST)
+    return {(str(name), int(d), str(method)): Found(**row) for (name, d, method), row in groups.iterrows()}
 
 
 def _sizes(cells: pd.DataFrame) -> list[tuple[int, str]]:

@@ -23,9 +23,9 @@ PROVED_HOW = (
 )
 FOUND_HOW = (
     "Found: what the certificates measured on the trained maps, on graphs of the holdout, at worst over seeds. “error” "
-    "is the largest relative change by permuted nodes, 1e-15 is rounding. “ratio” is the largest Lipschitz ratio over "
-    "the smallest, which does not depend on the map's scale. “gap” is the smallest distance of two images over the "
-    "median one; a collision is a gap of 0, but for rounding. Not found is not proved."
+    "is the largest relative change by permuted nodes, 1e-15 is rounding. “ratio” is the largest Lipschitz ratio of a "
+    "trained map over its smallest one: it does not depend on the map's scale. “gap” is the smallest distance of two "
+    "images over the median one; a collision is a gap of 0, but for rounding. Not found is not proved."
 )
 MARKS = {"yes": False, "almost everywhere": True}  # hollow or not; of anything else there is no mark
 
@@ -83,13 +83,13 @@ def league_section(findings: Findings) -> Section | None:
     league = League(findings)
     if len(findings.sweep.methods) <= len(PAPER_METHODS) or not league.places:
         return None
-    blocks: list[Block] = [_intro(league), *league_blocks(league), *_details(league)]
-    return Section("league", "The league", blocks)
+    return Section("league", "The league", [*league_blocks(league), *_details(league)])
 
 
 def league_blocks(league: League) -> list[Block]:
     """The picture, the table, what is significant: also in docs/league.md."""
     return [
+        _intro(league),
         league_figure(league),
         league_table(league),
         PROVED_HOW,
@@ -114,9 +114,9 @@ def league_figure(league: League) -> Figure:
     proved = {
         method: {name: each.stated.get(key, "") for key, name in PROVED.items()} for method, each in facts.items()
     }
-    words = {True: "yes", False: "no", None: ""}
+    words, others = {True: "yes", False: "no", None: ""}, {True: "no", False: "yes", None: ""}
     found = {
-        method: {"invariant": words[each.found.invariant], "no collision": words[_none_found(each.found)]}
+        method: {"invariant": words[each.found.invariant], "no collision": others[each.found.collision]}
         for method, each in facts.items()
     }
     panels += [_marks("Proved", proved), _marks("Found", found)]
@@ -139,15 +139,16 @@ def _listed(words: dict[str, str]) -> str:
 
 def _scores(league: League, place: Place) -> Panel:
     numbers = {method: league.findings.numbers.get((place, method)) for method in league.methods}
-    tested = bool(league.findings.comparisons.get(place))
+    best = next((method for method, number in numbers.items() if number and number.best), "")
     series = []
     for method, number in numbers.items():
         if number is None:
             series.append(Series(method, [], [], line=False))
             continue
         shown = row(method, number.estimate)
-        apart = tested and not (number.best or number.tied) and number.estimate.half_width is not None
-        series.append(Series(method, shown.x, shown.y, shown.low, shown.high, line=False, hollow=apart))
+        test = league.findings.compare(place, best, method)
+        worse = test is not None and test.significant
+        series.append(Series(method, shown.x, shown.y, shown.low, shown.high, line=False, hollow=worse))
     _, _, split, metric = place
     better = "higher" if higher_is_better(metric) else "lower"
     label = f"{SPLITS[split]} {metric_label(metric)}"
@@ -197,9 +198,9 @@ def _proved(facts: MapFacts) -> list[Entry | str]:
 
 def _found(found: Found) -> list[Entry | str]:
     error, ratio, gap = (_short(value) for value in (found.invariance_error, found.distortion, found.gap))
-    invariant = None if found.invariant in (True, None) else False
+    moved = found.invariant is False
     return [
-        Entry(error, note="not invariant" if found.invariant is False else "", good=invariant),
+        Entry(error, note="not invariant" if moved else "", good=False if moved else None),
         ratio,
         Entry(gap, note="collision" if found.collision else "", good=False if found.collision else None),
     ]
@@ -237,10 +238,6 @@ def _by_fact(league: League) -> list[Block]:
                 rows.append([f"{name}: {word}", str(len(values)), *numbers])
     title = "Mean ranks by what is proved: a description, not a test"
     return [Table(title, ["", "methods", "mean", "best", "worst"], rows)] if rows else []
-
-
-def _none_found(found: Found) -> bool | None:
-    return None if found.collision is None else not found.collision
 
 
 def _details(league: League) -> list[Block]:
