@@ -42,12 +42,12 @@ class Found:
 
     @property
     def invariant(self) -> bool | None:
-        return None if math.isnan(self.invariance_error) else self.invariance_error <= ROUNDING
+        return None if math.isnan(self.invariance_error) else bool(self.invariance_error <= ROUNDING)
 
     @property
     def collision(self) -> bool | None:
         """Whether two graphs of a holdout, with different embeddings, have one image."""
-        return None if math.isnan(self.gap) else self.gap <= ONE_IMAGE
+        return None if math.isnan(self.gap) else bool(self.gap <= ONE_IMAGE)
 
 
 @dataclass(frozen=True)

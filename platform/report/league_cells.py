@@ -4,7 +4,9 @@ One row per planned cell: its headline metric on every split, its certificate, s
 default in some cell. Nothing in it tells the machine.
 """
 
+import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ METRIC = ["metric", "label", "higher_is_better"]
 SIZES = ["max_nodes", "cost/parameters", "graphs/train", "graphs/validation", "graphs/holdout"]
 CERTIFICATE = [f"certificate/{name}" for name in ("invariance_error", "ratio_min", "ratio_median", "ratio_max", "gap")]
 NOT_KEPT = {"dataset", "method", "d", "seed", "accelerator", "threads", "runs", "track", "experiment", "train.engine"}
+TEXTS = {"dataset", "method", "status", *METRIC}
 DEFAULTS = {name: str(value) for name, value, _ in describe(RunSettings) if name not in NOT_KEPT}
 
 
@@ -48,15 +51,23 @@ def _row(sweep: StoredSweep, cell: dict[str, Any]) -> dict[str, Any]:
 
 def read_cells(path: Path) -> StoredSweep:
     """As if read from a runs folder, less the epochs."""
-    texts = dict.fromkeys(("dataset", "method", "status", "metric", "label", *DEFAULTS), str)
     try:
-        table = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
-    except (OSError, ValueError) as error:
+        with path.open(newline="") as file:
+            reader = csv.DictReader(file)
+            rows = [{name: _value(name, text) for name, text in row.items()} for row in reader]
+    except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    if missing := [name for name in (*FACTS, *METRIC) if name not in table]:
+    if missing := [name for name in (*FACTS, *METRIC) if name not in (reader.fieldnames or ())]:
         raise ConfigError(f"{path} is not a league.csv: it has no column {missing[0]}")
-    cells = pd.DataFrame([_cell(row) for row in table.to_dict("records")])
+    cells = pd.DataFrame([_cell(row) for row in rows])
     return StoredSweep(path.stem, "FINISHED", "", "", cells, pd.DataFrame(columns=["key", "epoch"]))
+
+
+def _value(name: str, text: str) -> Any:
+    """A text, a whole number, or a number; NaN where the cell has none."""
+    if name in TEXTS or name in DEFAULTS:
+        return text
+    return int(text) if text.isdecimal() else float(text or math.nan)
 
 
 def _cell(row: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +77,7 @@ def _cell(row: dict[str, Any]) -> dict[str, Any]:
     if row["status"] != "FINISHED":
         return cell
     metric = row["metric"]
-    known = {metric: [row["label"], bool(row["higher_is_better"])]}
+    known = {metric: [row["label"], row["higher_is_better"] == "True"]}
     cell |= {"objective": json.dumps({"headline": metric, "metrics": known})}
     cell |= {f"{split}/{metric}": row[split] for split in SPLITS if split in row}
     cell |= {name: row[name] for name in (*SIZES, *CERTIFICATE) if name in row}

@@ -30,12 +30,12 @@ def write_league(sweep: StoredSweep, folder: Path) -> Path:
     text = page.read_text() if page.exists() else NEW
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise ConfigError(f"{page} must have one line {BEGIN}, and after it one line {END}: the page goes between them")
+    if not League(Findings(sweep)).places:
+        raise ConfigError(f"no cell of {sweep.name} has finished, so there is no league")
     cells = folder / CELLS
     cells.parent.mkdir(parents=True, exist_ok=True)
     write_cells(sweep, cells)
     league = League(Findings(read_cells(cells)))
-    if not league.places:
-        raise ConfigError(f"no cell of {sweep.name} has finished, so there is no league")
     before, after = text[: text.index(BEGIN)], text[text.index(END) :]
     page.write_text(f"{before}{BEGIN}\n\n{generated(league)}\n\n{after}")
     _draw(league, folder / PICTURE)
