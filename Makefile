@@ -7,11 +7,16 @@ BIN := $(VENV)/bin
 PINS := infra/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: sweep test test-ray test-cluster lint types format pins clean
+.PHONY: sweep league test test-ray test-cluster lint types format pins clean
 .DELETE_ON_ERROR:
 
 sweep: $(VENV)/.run-ready
 	$(BIN)/permlab sweep quick name=quick 'method=[ordering,kernels,identity,augment,sum,sort,set2set]' d=10 'seed=[0,1]'
+
+# docs/league.md from a new run: about 40 minutes on two cores.
+league: $(VENV)/.run-ready
+	$(BIN)/permlab sweep league name=league
+	$(BIN)/permlab report league --league docs
 
 # Files in the order of tests/conftest.py: by their number of tests, the longest would come last, and one worker wait.
 test: lint types

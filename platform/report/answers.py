@@ -29,7 +29,7 @@ def answers_section(findings: Findings) -> Section:
 
 def _answers(findings: Findings, dataset: str) -> list[str]:
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
-    split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
+    split = sweep.judged_by(dataset)
     if metric is None or split is None:
         return ["No cell has finished yet."]
     sign = 1 if higher_is_better(metric) else -1

@@ -54,7 +54,8 @@ class Panel:
     """`xy`: x against y. `rows`: one row per method, its values along x, bars from low to high; y is not used.
 
     Panels of a figure that name the same `share` have the same y range. `groups` are stretches of x, drawn as bars
-    above the rows: methods that do not differ significantly. Ticks of x fall only on `x_ticks`, if there are any.
+    above the rows: methods that do not differ significantly. Ticks of x fall only on `x_ticks`, if there are any. With
+    `x_names` x is a place among them: 0, 1, 2, …
     """
 
     title: str
@@ -68,6 +69,7 @@ class Panel:
     groups: list[tuple[float, float]] = field(default_factory=list)
     zero_line: bool = False
     x_ticks: list[float] = field(default_factory=list)
+    x_names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,11 @@ def draw(figure: dict[str, Any]) -> Any:
     with matplotlib.rc_context({"font.size": 9}):
         canvas = Figure(figsize=(max(3.4 * columns, 5.2), sum(heights) + 0.9), layout="constrained")
         axes = list(canvas.subplots(rows, columns, squeeze=False, height_ratios=heights).flat)
-        for axis, panel, (x, y) in zip(axes, panels, ranges(panels), strict=False):
+        for i, (axis, panel, (x, y)) in enumerate(zip(axes, panels, ranges(panels), strict=False)):
             draw_panel = draw_rows if panel["kind"] == "rows" else draw_xy
             draw_panel(axis, panel, figure["styles"], x, y)
+            if panel["kind"] == "rows" and i % columns and row_names(panel) == row_names(panels[i - 1]):
+                axis.tick_params(labelleft=False)  # they are at the panel to the left
             axis.set_title(panel["title"], fontsize=9, loc="left")
             axis.spines[["top", "right"]].set_visible(False)
             axis.grid(alpha=0.25, axis="x" if panel["kind"] == "rows" else "both")
@@ -47,6 +49,9 @@ def ranges(panels: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
     """x and y of every panel; panels that share have the same range along the axis that has the bars."""
     spans: list[tuple[Any, Any]] = []
     for panel in panels:
+        if panel["x_names"]:
+            spans.append(((-0.6, len(panel["x_names"]) - 0.4, None), None))
+            continue
         share = [other for other in panels if panel["share"] and other["share"] == panel["share"]] or [panel]
         if panel["kind"] == "rows":
             spans.append((span([points for other in share for points in along(other, "x")], panel, "x_log"), None))
@@ -99,7 +104,7 @@ def place(value: float | None, axis: Any, log: bool) -> float:
 
 
 def height_of(panel: dict[str, Any]) -> float:
-    return 0.75 + 0.24 * len({series["method"] for series in panel["series"]}) if panel["kind"] == "rows" else 2.3
+    return 0.75 + 0.24 * len(row_names(panel)) if panel["kind"] == "rows" else 2.3
 
 
 def draw_xy(axis: Any, panel: dict[str, Any], styles: dict[str, Any], x: Any, y: Any) -> None:
@@ -128,11 +133,16 @@ def draw_xy(axis: Any, panel: dict[str, Any], styles: dict[str, Any], x: Any, y:
             axis.vlines(across, low, high, color=style["colour"], alpha=0.6, linewidth=1)
 
 
+def row_names(panel: dict[str, Any]) -> list[str]:
+    """The methods of a panel of rows, from top to bottom."""
+    return list(dict.fromkeys(series["method"] for series in panel["series"]))
+
+
 def draw_rows(axis: Any, panel: dict[str, Any], styles: dict[str, Any], x: Any, y: Any) -> None:
     """One row per method: its values along x, with bars. `groups` are drawn above the rows."""
     axis.set_xlabel(panel["x_label"])
     scale_x(axis, panel, x)
-    names = list(dict.fromkeys(series["method"] for series in panel["series"]))
+    names = row_names(panel)
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - 0.4, -0.6 - 0.35 * len(panel["groups"]))
     if panel["zero_line"]:
@@ -155,7 +165,9 @@ def scale_x(axis: Any, panel: dict[str, Any], x: Any) -> None:
     if panel["x_log"]:
         axis.set_xscale("log")
     axis.set_xlim(x[:2])
-    if ticks := panel["x_ticks"]:
+    if names := panel["x_names"]:
+        axis.set_xticks(range(len(names)), ["\n" * (i % 2) + name for i, name in enumerate(names)])  # on two lines
+    elif ticks := panel["x_ticks"]:
         ticks = ticks[:: math.ceil(len(ticks) / 10)]
         axis.set_xticks(ticks, [f"{value:g}" for value in ticks])
         axis.xaxis.set_minor_locator(NullLocator())

@@ -76,12 +76,16 @@ class Number:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of the methods. With `test`, over data sets; without, over d and seeds, as a description only."""
+    """Mean ranks of the methods. With `test`, over data sets; without, over d and seeds, as a description only.
+
+    `left_out`: methods that lack seeds at some (data set, d).
+    """
 
     methods: list[str]
     mean_ranks: list[float]
     datasets: int
     test: Ranking | None
+    left_out: list[str]
 
 
 class Findings:
@@ -183,19 +187,25 @@ class Findings:
         return best, [method for method, test in against.items() if test is None or not test.significant]
 
     def ranks(self, split: str) -> Ranks | None:
-        """By the headline metric, over the (d, seed or fold) in which every method was measured."""
-        tables = defaultdict(list)
-        for (dataset, _, part, metric), table in self.by_place.items():
-            if part == split and metric == self.sweep.headline(dataset):
-                table = table.reindex(columns=self.sweep.methods).dropna()
-                tables[dataset].append((table if higher_is_better(metric) else -table).to_numpy())
-        scores = {dataset: np.concatenate(blocks) for dataset, blocks in tables.items()}
-        by_dataset = [mean_ranks(blocks, higher_is_better=True) for blocks in scores.values() if len(blocks)]
-        if not by_dataset or len(self.sweep.methods) < 3:
+        """By the headline metric, over the (d, seed or fold) in which every ranked method was measured."""
+        tables = [
+            (dataset, table if higher_is_better(metric) else -table)
+            for (dataset, _, part, metric), table in self.by_place.items()
+            if part == split and metric == self.sweep.headline(dataset)
+        ]
+        enough = [_with_enough_seeds(table) for _, table in tables]
+        methods = [method for method in self.sweep.methods if tables and all(method in names for names in enough)]
+        scores: dict[str, list[np.ndarray]] = defaultdict(list)
+        for dataset, table in tables:
+            scores[dataset].append(table[methods].dropna().to_numpy())
+        blocks = [np.concatenate(tables) for tables in scores.values()]
+        by_dataset = [mean_ranks(block, higher_is_better=True) for block in blocks if len(block)]
+        if not by_dataset or len(methods) < 3:
             return None
         test = friedman(np.array(by_dataset), higher_is_better=False)
         means = test.mean_ranks if test else np.mean(by_dataset, axis=0).tolist()
-        return Ranks(self.sweep.methods, means, len(by_dataset), test)
+        left_out = [method for method in self.sweep.methods if method not in methods]
+        return Ranks(methods, means, len(by_dataset), test, left_out)
 
     def detectable(self, place: Place, pair: tuple[str, str] | None = None) -> Detectable | None:
         """Between these two methods, else between all at this place: the median. None if none was tested, or varies."""
@@ -245,3 +255,9 @@ class Findings:
         if all(self.test_share(dataset) is None for dataset in self.sweep.datasets) and len(self.sweep.finished):
             return "No test is possible: the sizes of the splits are not stored with these runs."
         return f"No test is possible: no two methods have {LEAST_SEEDS} or more finished {self.sweep.units} in common."
+
+
+def _with_enough_seeds(table: pd.DataFrame) -> set[str]:
+    """Of seed × method: the methods with as many seeds as a test needs, or as the others have."""
+    counts = table.count()
+    return set(counts.index[counts >= min(LEAST_SEEDS, counts.max())])

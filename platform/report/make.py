@@ -31,3 +31,16 @@ def make_report(sweep: StoredSweep, runs: Path, folder: Path | None = None) -> P
     except RunError as error:
         note(f"the report is written but not in MLflow: {error}")
     return folder / "report.html"
+
+
+def make_league(sweep: StoredSweep, folder: Path) -> Path:
+    """The league as a page of the documentation, in `folder`; returns the page."""
+    from permlab.platform.report.league_page import write_league
+
+    if sweep.undelivered:
+        note(undelivered_line(sweep))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_league(sweep, folder)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot hold the league: {error.strerror}") from None

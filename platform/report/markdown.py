@@ -11,18 +11,19 @@ def to_markdown(title: str, sections: list[Section]) -> str:
     for section in sections:
         lines += [f"## {escape(section.title)}", ""]
         for block in section.blocks:
-            lines += [_block(block), ""]
+            lines += [block_text(block), ""]
     return "\n".join(lines)
 
 
-def _block(block: Block) -> str:
+def block_text(block: Block, pictures: str = "figures/") -> str:
+    """`pictures`: their folder."""
     if isinstance(block, str):
         return escape(block)
     if isinstance(block, Items):
         heading = f"### {escape(block.title)}\n\n" if block.title else ""
         return heading + "\n".join(f"* {escape(line)}" for line in block.lines)
     if isinstance(block, Figure):
-        return f"![{escape(block.alt)}](figures/{block.name}.png)\n\n*{escape(f'{block.title}. {block.caption}')}*"
+        return f"![{escape(block.alt)}]({pictures}{block.name}.png)\n\n*{escape(f'{block.title}. {block.caption}')}*"
     return _table(block)
 
 

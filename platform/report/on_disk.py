@@ -55,6 +55,7 @@ def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dic
         return row | {"status": "FAILED", "error": str(damage)}
     tags = run["tags"] | (result or {}).get("tags", {})
     row |= {name: tags.get(name, "") for name in TAGS}
+    row |= largest_graph(run)
     for entry in history:
         row |= {metric: value for metric, value in entry.items() if metric != "epoch" and value is not None}
     if result:
@@ -62,6 +63,12 @@ def _cell(folder: Path, sweep_status: str, history: list[dict[str, Any]]) -> dic
         for split, metrics in result.get("metrics", {}).items():
             row |= {f"{split}/{metric}": value for metric, value in metrics.items()}
     return row
+
+
+def largest_graph(run: dict[str, Any]) -> dict[str, int]:
+    """N of the readout that run.json describes; runs of old versions do not say it."""
+    size = run.get("model", {}).get("max_nodes")
+    return {} if size is None else {"max_nodes": size}
 
 
 def _tuning(folder: Path, name: str, runs: Path) -> StoredTuning | None:

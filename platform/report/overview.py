@@ -11,7 +11,7 @@ from permlab.tasks.metrics import metric_label
 def beside_the_paper(findings: Findings, dataset: str) -> Figure | None:
     """The headline metric on the holdout, one row per method: our mean and interval, the paper's number hollow."""
     sweep, metric = findings.sweep, findings.sweep.headline(dataset)
-    split = next((name for name in ("holdout", "validation") if name in sweep.splits(dataset)), None)
+    split = sweep.judged_by(dataset)
     panels, spoken = [], []
     for d in sweep.widths(dataset):
         series = []

@@ -57,6 +57,7 @@
   }
 
   function ranges(figure, panel) {
+    if (panel.x_names.length) return [[-0.6, panel.x_names.length - 0.4, null], null];
     const together = panel.share ? figure.panels.filter((other) => other.share === panel.share) : [panel];
     if (panel.kind === "rows") return [span(together.flatMap((other) => along(other, "x")), panel, panel.x_log), null];
     const across = shown(panel).map((series) => [series.x, []]);
@@ -108,9 +109,13 @@
   function axisX(svg, panel, range, x, box) {
     const own = panel.x_ticks.filter((value) => value >= range[0] && value <= range[1]);
     const count = Math.max(3, Math.floor((box.right - box.left) / 60));
-    for (const value of own.length ? fitting(own, x) : ticks(range, count, panel.x_log)) {
+    const named = [...panel.x_names.keys()];
+    const at = named.length ? named : own.length ? fitting(own, x) : ticks(range, count, panel.x_log);
+    for (const value of at) {
       add(svg, "line", { class: "grid", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
-      add(svg, "text", { x: x(value), y: box.bottom + 14, "text-anchor": "middle" }, show(value));
+      const lower = named.length ? 12 * (value % 2) : 0; // names are on two lines
+      const text = named.length ? panel.x_names[value] : show(value);
+      add(svg, "text", { x: x(value), y: box.bottom + 14 + lower, "text-anchor": "middle" }, text);
     }
     if (range[2]) {
       const end = x(laneEnd(range));
@@ -132,6 +137,7 @@
   function tell(panel, series, i) {
     const value = panel.kind === "rows" ? series.x[i] : series.y[i];
     const range = series.low.length ? ` (${show(series.low[i])} to ${show(series.high[i])})` : "";
+    if (panel.x_names.length) return `${series.method}, ${panel.x_names[series.x[i]]}: ${series.labels[i]}`;
     const label = series.labels[i] ? `${series.labels[i]}, ` : "";
     const at = panel.kind === "rows" ? "" : `${panel.x_label} ${show(series.x[i])}: `;
     return `${series.method}, ${label}${at}${show(value)}${range}`;
@@ -143,11 +149,21 @@
     return name.length <= most ? name : `…${name.slice(1 - most)}`;
   };
 
-  function drawRows(svg, panel, range, _, width) {
-    const methods = [...new Set(shown(panel).map((series) => series.method))];
+  const rowNames = (panel) => [...new Set(shown(panel).map((series) => series.method))];
+
+  // Whether the panel to the left has the names of these rows.
+  const stacked = matchMedia("(max-width: 700px)"); // as in page.css
+  function namedByItsNeighbour({ panels, columns }, panel) {
+    const i = panels.indexOf(panel);
+    return i % columns > 0 && !stacked.matches && rowNames(panels[i - 1]).join() === rowNames(panel).join();
+  }
+
+  function drawRows(svg, figure, panel, range, _, width) {
+    const methods = rowNames(panel);
+    const named = !namedByItsNeighbour(figure, panel);
     const top = 8 + 9 * panel.groups.length;
     const longest = Math.max(8, ...methods.map((method) => method.length));
-    const box = { left: Math.min(6.4 * longest + 14, 0.45 * width), right: width - 14, top: 2, bottom: top + 24 * methods.length };
+    const box = { left: named ? Math.min(6.4 * longest + 14, 0.45 * width) : 14, right: width - 14, top: 2, bottom: top + 24 * methods.length };
     const height = box.bottom + 36;
     const x = scale(range, box.left, box.right, panel.x_log);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -157,7 +173,7 @@
     panel.groups.forEach(([low, high], i) =>
       add(svg, "line", { class: "axis", "stroke-width": 4, x1: x(low), x2: x(high), y1: 7 + 9 * i, y2: 7 + 9 * i }));
     const points = [];
-    methods.forEach((method, row) =>
+    if (named) methods.forEach((method, row) =>
       add(svg, "text", { x: box.left - 8, y: top + 16 + 24 * row, "text-anchor": "end" }, fitted(method, box.left - 10)));
     for (const series of shown(panel)) {
       const style = styles[series.method];
@@ -176,7 +192,7 @@
     return points;
   }
 
-  function drawXY(svg, panel, range, yRange, width) {
+  function drawXY(svg, _, panel, range, yRange, width) {
     const height = 240;
     const box = { left: 50, right: width - 12, top: 10, bottom: height - 36 };
     const x = scale(range, box.left, box.right, panel.x_log);
@@ -227,7 +243,7 @@
     entry.svg.replaceChildren();
     entry.ranges = ranges(entry.figure, entry.panel);
     const drawPanel = entry.panel.kind === "rows" ? drawRows : drawXY;
-    entry.points = drawPanel(entry.svg, entry.panel, ...entry.ranges, width);
+    entry.points = drawPanel(entry.svg, entry.figure, entry.panel, ...entry.ranges, width);
   }
 
   function leave(entry) {

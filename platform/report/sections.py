@@ -7,6 +7,7 @@ from permlab.platform.report.blocks import Section
 from permlab.platform.report.certificates import trained_section
 from permlab.platform.report.epochs import epochs_section
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.league import league_section
 from permlab.platform.report.protocol import protocol_section
 from permlab.platform.report.scorecard import scorecard_section
 from permlab.platform.report.significance import luck_section
@@ -20,6 +21,7 @@ SECTIONS: list[Callable[[Findings], Section | None]] = [
     answers_section,
     protocol_section,
     state_section,
+    league_section,
     tables_section,
     luck_section,
     tuning_section,

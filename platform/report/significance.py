@@ -59,11 +59,17 @@ def luck_section(findings: Findings) -> Section:
     ranked = {split: ranks for split, ranks in ranks_by_split.items() if ranks and split in shown}
     if ranked:
         first = next(iter(ranked.values()))
-        units = findings.sweep.units.replace(" or ", " and ")
-        count = "is one" if first.datasets == 1 else f"are {first.datasets}"
-        blocks.append((RANKS if first.test else f"{DESCRIPTION}{count}.").format(units=units))
+        blocks.append(ranks_told(findings, first))
     blocks += [ranks_figure(split, ranks) for split, ranks in ranked.items()]
     return Section("tests", "Is it luck?", blocks)
+
+
+def ranks_told(findings: Findings, ranks: Ranks) -> str:
+    """What the ranks are over, whether they are tested, and who is left out."""
+    units = findings.sweep.units.replace(" or ", " and ")
+    count = "is one" if ranks.datasets == 1 else f"are {ranks.datasets}"
+    told = (RANKS if ranks.test else f"{DESCRIPTION}{count}.").format(units=units)
+    return told + (f" Not ranked, for lack of {units}: {', '.join(ranks.left_out)}." if ranks.left_out else "")
 
 
 def _how(findings: Findings) -> list[str]:

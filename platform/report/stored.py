@@ -39,8 +39,8 @@ class StoredTuning:
 @dataclass
 class StoredSweep:
     """`cells`: one row per planned cell (key, name, dataset, method, d, seed, status, error, TAGS, params: its settings
-    as text, and what was measured at its end under the names of the metrics); `histories`: one row per cell and
-    evaluated epoch; `params`: the settings of the sweep as text.
+    as text, max_nodes: of its largest graph, and what was measured at its end under the names of the metrics);
+    `histories`: one row per cell and evaluated epoch; `params`: the settings of the sweep as text.
     """
 
     name: str
@@ -154,3 +154,7 @@ class StoredSweep:
     def splits(self, dataset: str) -> list[str]:
         names = set(self.values.loc[self.values["dataset"] == dataset, "split"])
         return [split for split in SPLITS if split in names]
+
+    def judged_by(self, dataset: str) -> str | None:
+        """The split whose headline metric decides which method is best; None if nothing has finished."""
+        return next((name for name in ("holdout", "validation") if name in self.splits(dataset)), None)

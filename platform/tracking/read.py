@@ -11,6 +11,7 @@ import yaml
 from permlab.platform.errors import ConfigError, RunError
 from permlab.platform.files.json_files import read_json
 from permlab.platform.files.secrets import mask
+from permlab.platform.report.on_disk import largest_graph
 from permlab.platform.report.stored import TAGS, StoredSweep, StoredTuning
 from permlab.platform.run.histories import FACTS, evaluated, whole_history
 from permlab.platform.tracking.store import connect, search_runs, sqlite_file, store_errors, tracking_uri
@@ -41,7 +42,7 @@ def read_sweep(name: str, runs: Path) -> StoredSweep:
         with tempfile.TemporaryDirectory() as folder:
             on_disk = read_json(runs / "sweeps" / name / "plan.json") or {}  # the store's may be older
             plan = on_disk.get("cells") or _plan(client, parent.info.run_id, Path(folder))
-            cells = _cells(plan, stored)
+            cells = _with_largest_graphs(client, _cells(plan, stored), Path(folder))
             histories = _histories(client, parent.info.run_id, cells, Path(folder))
             chosen = _chosen(client, parent.info.run_id, Path(folder))
             studies = _studies(client, chosen, Path(folder))
@@ -149,6 +150,19 @@ def _cells(plan: list[dict[str, Any]], stored: list[Any]) -> pd.DataFrame:
             row |= {name.removeprefix(ONCE): value for name, value in run.data.metrics.items()}
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _with_largest_graphs(client: Any, cells: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """With N of each data set's readouts, from one of its runs: metrics and parameters do not have it."""
+    sizes: dict[str, int] = {}
+    for dataset, part in cells[cells["status"] == "FINISHED"].groupby("dataset"):
+        run_id = part["run_id"].iloc[0]
+        if any(item.path == "run.json" for item in client.list_artifacts(run_id)):
+            target = folder / run_id
+            target.mkdir()
+            run = read_json(Path(client.download_artifacts(run_id, "run.json", str(target)))) or {}
+            sizes |= {str(dataset): size for size in largest_graph(run).values()}
+    return cells.assign(max_nodes=cells["dataset"].map(sizes)) if sizes else cells
 
 
 def _histories(client: Any, run_id: str, cells: pd.DataFrame, folder: Path) -> pd.DataFrame:

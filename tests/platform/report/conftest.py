@@ -44,6 +44,6 @@ def sweep() -> StoredSweep:
         error = {"identity": 0.5, "ordering": 0.0}.get(method, 1e-7)
         ratios = {f"certificate/ratio_{name}": value for name, value in (("min", 0.5), ("median", 1.0), ("max", 2.0))}
         row = {"key": key, "name": f"{method}-d{d}-s{seed}", "status": "FINISHED", "run_id": "", "error": ""}
-        row |= {"params": SETTINGS}
+        row |= {"params": SETTINGS, "max_nodes": 29}
         rows.append(row | facts | measured | outcome | ratios | {"certificate/invariance_error": error})
     return StoredSweep("made", "FINISHED", "sqlite:///x", "", pd.DataFrame(rows), pd.DataFrame(histories))

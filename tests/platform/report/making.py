@@ -77,6 +77,7 @@ def write_cell(
     }
     data = {"name": facts["dataset"], "digest": "0" * 64, "graphs": 1113}
     run = {"name": name, "experiment": "x", "tags": tags, "params": params or SETTINGS, "dataset": data, "started": 1e9}
+    run |= {"model": {"max_nodes": 620}}
     write_json(folder / "run.json", run)
     method, d, seed = facts["method"], facts["d"], facts["seed"] + 100 * fold
     entries = [{"epoch": epoch} | cell_metrics(method, d, seed, epoch) for epoch in epochs]

@@ -14,10 +14,13 @@ import pandas as pd
 import pytest
 
 from permlab.platform.display.palette import styles_of
+from permlab.platform.report.blocks import Section
 from permlab.platform.report.findings import Findings
+from permlab.platform.report.league import League, league_blocks
 from permlab.platform.report.page import to_page
 from permlab.platform.report.picture import document, to_csv, to_script
 from permlab.platform.report.sections import SECTIONS
+from permlab.platform.report.stored import StoredSweep
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
@@ -141,9 +144,15 @@ LOOK = r"""
 @pytest.fixture(scope="module")
 def page(sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    findings = Findings(sweep)
-    path.write_text(to_page("PermLab report: made", "all", [s for make in SECTIONS if (s := make(findings))]))
+    path.write_text(to_page("PermLab report: made", "all", all_sections(sweep)))
     return path
+
+
+def all_sections(sweep: StoredSweep) -> list[Section]:
+    """With the league, which the report itself shows where more methods than these are compared."""
+    findings = Findings(sweep)
+    sections = [section for make in SECTIONS if (section := make(findings))]
+    return [*sections, Section("league", "The league", league_blocks(League(findings)))]
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +285,7 @@ def test_axes_rescale_and_ticks_are_values(looked, width: int) -> None:
 
 def test_every_figure_gives_its_data_and_its_script(looked, page: Path, sweep, tmp_path: Path) -> None:
     facts, _, _ = looked(1280, "light")
-    figures = [f for make in SECTIONS if (s := make(Findings(sweep))) for f in s.figures]
+    figures = [figure for section in all_sections(sweep) for figure in section.figures]
     assert set(facts["files"]) == {f"{figure.name}.{ending}" for figure in figures for ending in ("csv", "py")}
     for figure in figures:
         content = document(figure, styles_of(sweep.methods))

@@ -33,6 +33,9 @@ def test_a_sweep_is_read_as_it_was_stored(whole: StoredSweep, runs: Path) -> Non
     last = json.loads((runs / "cells" / key / "history.jsonl").read_text().splitlines()[-1])
     row = whole.cells.set_index("key").loc[key]
     assert row["holdout/auc"] == pytest.approx(last["holdout/auc"]) and row["cost/seconds"] == 20.0
+    on_disk = read_on_disk("whole", runs)
+    assert on_disk is not None
+    assert whole.cells["max_nodes"].tolist() == on_disk.cells["max_nodes"].tolist() == [620] * 18
     curve = whole.histories[whole.histories["key"] == key]
     assert curve["epoch"].tolist() == [1, 5, 10, 15, 20]
     assert curve["holdout/auc"].iloc[-1] == pytest.approx(last["holdout/auc"])
