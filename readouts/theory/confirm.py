@@ -8,6 +8,7 @@ from mpmath import mp, mpf
 from torch import Tensor
 from torch_geometric.nn.aggr import Aggregation
 
+from permlab.readouts.theory.digits import TooFlatError
 from permlab.readouts.theory.metric import align, quotient_distance, quotient_distances
 from permlab.readouts.theory.precise import formula, length, numbers
 from permlab.readouts.theory.search import Measured, Pair, apply, jacobian, measure, pseudo_inverse
@@ -32,13 +33,25 @@ def has_formula(readout: Aggregation, pair: Pair) -> bool:
     """Does a formula give the same values as the readout? A subclass may have changed what its parent computes."""
     images = apply(readout, torch.stack([pair.X, pair.Y])).detach().numpy()
     for X, image in zip((pair.X, pair.Y), images, strict=True):
-        precise = formula(readout, numbers(X))
+        try:
+            with mp.workdps(DIGITS):
+                precise = formula(readout, numbers(X))
+        except TooFlatError:
+            return False
         if precise is None or np.linalg.norm(precise.astype(float) - image) > AGREES * (1 + np.linalg.norm(image)):
             return False
     return True
 
 
 def collision(readout: Aggregation, pair: Pair) -> Pair | None:
+    """The pair with equal images in many digits. None: there is none near by, or φ is too flat to tell."""
+    try:
+        return _meeting(readout, pair)
+    except TooFlatError:
+        return None
+
+
+def _meeting(readout: Aggregation, pair: Pair) -> Pair | None:
     """The pair, moved by Newton's method to where φ(X) = φ(Y) in many digits. None: it does not converge. If n rows
     merge, images may be δⁿ apart for inputs δ apart: equal means much closer than that. A step takes the difference in
     many digits and the Jacobian in float64; if the images do meet, it gains several digits each time.

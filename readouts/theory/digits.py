@@ -13,6 +13,10 @@ exponentials, hyperbolic_tangents = (np.vectorize(f, otypes=[object]) for f in (
 cosines, sines = (np.vectorize(f, otypes=[object]) for f in (mp.cos, mp.sin))
 
 
+class TooFlatError(ArithmeticError):
+    """φ hardly changes here: images may be equal in all digits although φ(X) ≠ φ(Y)."""
+
+
 def numbers(tensor: Tensor) -> np.ndarray:
     """The values of a tensor, exactly."""
     return exactly(tensor.detach().double().cpu().numpy())

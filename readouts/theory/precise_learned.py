@@ -11,14 +11,17 @@ from permlab.readouts.averages import Max, Mean, Min, MultiAggregation, PowerMea
 from permlab.readouts.janossy import Janossy
 from permlab.readouts.order_dependent import GRU, LSTM, MLP
 from permlab.readouts.summing import AdaptiveReLU, DeepSets, DeepSetsReLU, SecondMoments
-from permlab.readouts.theory.digits import exponentials, formula, hyperbolic_tangents, logistic, numbers
+from permlab.readouts.theory.digits import TooFlatError, exponentials, formula, hyperbolic_tangents, logistic, numbers
 
 CUT = mpf(1e-5)  # PyG sets a variance up to this to 0
 
 
 @formula.register
 def _(readout: DeepSets, X: np.ndarray) -> np.ndarray:
-    return hyperbolic_tangents(_linear(readout.aggregation.local_nn, X)).sum(axis=0)
+    values = hyperbolic_tangents(_linear(readout.aggregation.local_nn, X))
+    if any(1 - abs(value) < mpf(10) ** (-mp.dps / 3) for value in values.flat):
+        raise TooFlatError
+    return values.sum(axis=0)
 
 
 @formula.register

@@ -74,3 +74,12 @@ def test_a_jump_stays_as_the_pair_shrinks(method: str) -> None:
     assert jump is not None and jump.distance < 1e-10 and jump.moved > 0.1
     assert jump.moved == pytest.approx(float((readout(jump.X) - readout(jump.Y)).norm()))
     assert confirm.jump(readout, pairs, bound=1e20) is None
+
+
+@pytest.mark.parametrize("size", [1e5, 1e9])
+def test_images_that_agree_because_tanh_is_flat_are_no_collision(size: float) -> None:
+    deepsets = build("deepsets", d=1, max_nodes=2).double()
+    X, Y = torch.tensor([[1.0], [2.0]]).double() * size, torch.tensor([[3.0], [5.0]]).double() * size
+    pair = pair_of(deepsets, X, Y)
+    assert pair.moved < 1e-12 and confirm.collision(deepsets, pair) is None
+    assert confirm.precisely(deepsets, pair) == pair
