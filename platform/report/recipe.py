@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 RECIPES = {"proteins_full": "paper-proteins", "qm9": "paper-qm9"}
 HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
 OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
+UNNAMED = ("model.norm", "model.bias", "model.feature_scaling", "model.init")  # nor these, told where they are set
 OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # not part of a recipe
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
 
@@ -24,15 +25,22 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
     if not ours:
         return ["the settings of these runs are not stored"]
     phrases = other_settings(ours, dataset)
+    recipe = recipe_of(dataset)
     phrases.append(
         ", ".join(f"{name}={told(ours[name])}" for name in OPEN if name in ours) + " (the paper names neither)"
     )
+    phrases += [
+        f"{name}={told(ours[name])} (the paper does not say)"
+        for name in UNNAMED
+        if name in ours and set(ours[name]) != {recipe[name]}
+    ]
     held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
         phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
     phrases.append(f"{_splits(ours)} (the paper: one, unknown to us)")
-    phrases.append("raw node attributes as features (the paper does not say)")
+    if set(ours.get("model.feature_scaling", {"none"})) == {"none"}:
+        phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:
         phrases.append("sort breaks ties by the columns before the last (otherwise it would depend on the input order)")
     return phrases
@@ -52,7 +60,7 @@ def other_settings(ours: Used, dataset: str) -> list[str]:
     return [
         f"{name}={told(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
         for name, value in recipe_of(dataset).items()
-        if name not in OPEN and set(ours.get(name, {value})) != {value}
+        if name not in (*OPEN, *UNNAMED) and set(ours.get(name, {value})) != {value}
     ]
 
 

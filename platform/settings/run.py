@@ -63,12 +63,24 @@ class ModelSettings(Settings):
     head_layers: int = Field(3, ge=1, le=1000, description="dense layers of ζ before the output")
     head_hidden: int = Field(150, ge=1, le=10_000, description="units of ζ's layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
+    norm: Literal["none", "batch", "layer"] = Field(
+        "none", description="normalisation after Γ's inner layers, before σ"
+    )
+    bias: bool = Field(True, description="biases of Γ's layers (the paper's formula has none)")
+    feature_scaling: Literal["none", "standard", "minmax"] = Field(
+        "none", description="node features to mean 0 and deviation 1, or to 0 … 1, over the training graphs' nodes"
+    )
+    init: Literal["default", "glorot", "he", "normal", "uniform", "kipf"] = Field(
+        "default", description="initial weights; default: Glorot's in Γ, as PyG, torch's own in ζ"
+    )
 
 
 class TrainSettings(Settings):
     epochs: int = Field(300, ge=1, description="passes over the training set")
     batch_size: int = Field(128, ge=1, description="graphs per step")
-    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="optimiser")
+    optimizer: Literal["adam", "adamw", "sgd", "momentum"] = Field(
+        "adam", description="optimiser; momentum: sgd with momentum 0.9"
+    )
     learning_rate: float = Field(1e-3, gt=0, description="step size")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty (adamw: decoupled)")
     scheduler: Literal["none", "cosine", "plateau"] = Field(
@@ -229,7 +241,7 @@ class RunSettings(Settings):
     @property
     def plain_only(self) -> str:
         """The setting that only the plain path serves; empty if there is none."""
-        train = self.train
+        train, model = self.train, self.model
         asked = {
             f"train.precision={train.precision}": train.precision != 32,
             f"train.gradient_clip={train.gradient_clip}": train.gradient_clip is not None,
@@ -238,6 +250,10 @@ class RunSettings(Settings):
             "train.fast_dev_run": train.fast_dev_run,
             f"train.overfit_batches={train.overfit_batches}": train.overfit_batches > 0,
             "train.profile": train.profile,
+            f"train.optimizer={train.optimizer}": train.optimizer == "momentum",
+            f"model.norm={model.norm}": model.norm != "none",
+            "model.bias=false": not model.bias,
+            f"model.feature_scaling={model.feature_scaling}": model.feature_scaling != "none",
         }
         return next((setting for setting, given in asked.items() if given), "")
 
@@ -311,6 +327,7 @@ NOT_IN_KEY = {
 
 LATER = (
     *("backbone", "objective", "model.backbone", "train.callbacks", "train.monitor", "train.pos_weight"),
+    *("model.norm", "model.bias", "model.feature_scaling", "model.init"),
     *("data.target", "data.splits", "data.fold", "data.test"),
 )
 

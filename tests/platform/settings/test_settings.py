@@ -57,7 +57,7 @@ def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
         (["d=ten"], "d=ten: input should be a valid integer"),
         (["seed=-1"], "seed=-1"),
         (["dataset=qm8"], "unknown data set 'qm8'; did you mean 'qm9'?"),
-        (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw' or 'sgd'"),
+        (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw', 'sgd' or 'momentum'"),
         (["train.learning_rate=nan"], "train.learning_rate=nan"),
         (["train.fresh_permutations=true"], "train.fresh_permutations needs train.permutations above 0"),
         (["train.patience=3"], "train.patience needs .* data.validation"),
@@ -230,6 +230,7 @@ def test_settings_that_came_later_are_in_the_key_when_they_are_set() -> None:
     later = [
         {}, {"model": {"backbone": "gin"}}, {"backbone": {"heads": 2}}, {"objective": {"loss": "huber"}},
         {"objective": {"standardise": True}}, {"data": {"target": "gap"}}, {"method": "kernels"},
-        {"method": "kernels,kernels=400"},
+        {"method": "kernels,kernels=400"}, {"model": {"norm": "batch"}}, {"model": {"bias": False}},
+        {"model": {"feature_scaling": "standard"}}, {"model": {"init": "he"}}, {"train": {"optimizer": "momentum"}},
     ]  # fmt: skip
     assert len({cell_key(RunSettings(**settings), "digest") for settings in later}) == len(later)
