@@ -28,7 +28,7 @@ from permlab.platform.settings.kinds import (
     SplitsName,
     data_codes,
 )
-from permlab.readouts.names import facts_of
+from permlab.readouts.names import NAMES, facts_of
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
@@ -133,6 +133,7 @@ class DataSettings(Settings):
     test: bool = Field(
         False, description="with a validation part: measure the holdout too, once, with the final weights"
     )
+    train_only: bool = Field(False, description="measure the training graphs alone; the holdout is held out, not read")
     target: Annotated[str | None, OrNone] = Field(
         None, description="target of the data set, several joined by +, or * for all (default: the data set's own)"
     )
@@ -149,6 +150,8 @@ class DataSettings(Settings):
             raise ValueError("data.fold needs folds: set data.splits to a file of folds or to stratified:K")
         if self.test and not self.validated:
             raise ValueError("data.test is for runs with a validation part; without one the holdout is always measured")
+        if self.train_only and self.validated:
+            raise ValueError("data.train_only goes without a validation part: leave one of them out")
         return self
 
     @property
@@ -199,7 +202,11 @@ class RunSettings(Settings):
     method: MethodName = Field("sum", description="name of the readout, see: permlab readouts; or a plug-in")
     d: int = Field(10, ge=1, le=10_000, description="width of the node embeddings")
     seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
-    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
+    readout: dict[str, Any] = Field(
+        default_factory=dict,
+        description="options of the readout, as readout.kernels=200; under a readout's name for it alone, as "
+        "readout.kernels.sigma=2",
+    )
     backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ, as backbone.heads=4")
     model: ModelSettings = ModelSettings()
     objective: ObjectiveSettings = ObjectiveSettings()
@@ -212,6 +219,18 @@ class RunSettings(Settings):
     runs: Folder = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
     experiment: FolderName = Field("permlab", description="MLflow experiment")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_options(cls, tree: Any) -> Any:
+        """Of the options under a readout's name only those of this readout count, over the common ones."""
+        options = tree.get("readout") if isinstance(tree, dict) else None
+        if not isinstance(options, dict):
+            return tree
+        own = {name: value for name, value in options.items() if name in NAMES and isinstance(value, dict)}
+        common = {name: value for name, value in options.items() if name not in own}
+        method = str(tree.get("method", cls.model_fields["method"].default)).partition(",")[0]
+        return tree | {"readout": common | own.get(method, {})}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -266,6 +285,8 @@ class RunSettings(Settings):
     @property
     def splits(self) -> tuple[str, ...]:
         """What is measured during training. While a validation part is cut off, the holdout is not looked at."""
+        if self.data.train_only:
+            return ("train",)
         return ("train", "validation") if self.data.validated else ("train", "holdout", "holdout_perm")
 
     @property
@@ -328,7 +349,7 @@ NOT_IN_KEY = {
 LATER = (
     *("backbone", "objective", "model.backbone", "train.callbacks", "train.monitor", "train.pos_weight"),
     *("model.norm", "model.bias", "model.feature_scaling", "model.init"),
-    *("data.target", "data.splits", "data.fold", "data.test"),
+    *("data.target", "data.splits", "data.fold", "data.test", "data.train_only"),
 )
 
 
