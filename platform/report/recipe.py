@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 RECIPES = {"proteins_full": "paper-proteins", "qm9": "paper-qm9"}
 HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
 OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
-UNNAMED = ("model.norm", "model.bias", "model.feature_scaling", "model.init")  # nor these, told where they are set
+# Nor these, which are told where they are set
+UNNAMED = ("model.dropout", "train.weight_decay", "model.norm", "model.bias", "model.feature_scaling", "model.init")
 OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # not part of a recipe
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
 
@@ -25,15 +26,9 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
     if not ours:
         return ["the settings of these runs are not stored"]
     phrases = other_settings(ours, dataset)
-    recipe = recipe_of(dataset)
     phrases.append(
         ", ".join(f"{name}={told(ours[name])}" for name in OPEN if name in ours) + " (the paper names neither)"
     )
-    phrases += [
-        f"{name}={told(ours[name])} (the paper does not say)"
-        for name in UNNAMED
-        if name in ours and set(ours[name]) != {recipe[name]}
-    ]
     held_out = {int(size) for size in sweep.sizes(dataset, "holdout")} - {HOLDOUT[dataset]}
     if held_out:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
@@ -56,11 +51,12 @@ def _splits(ours: Used) -> str:
 
 
 def other_settings(ours: Used, dataset: str) -> list[str]:
-    """One phrase per setting that the paper names and that has other values here."""
+    """One phrase per setting that has other values here than in our recipe for the paper."""
     return [
-        f"{name}={told(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
+        f"{name}={told(ours[name])} "
+        + ("(the paper does not say)" if name in UNNAMED else f"(the paper: {value}{REASONS.get(name, '')})")
         for name, value in recipe_of(dataset).items()
-        if name not in (*OPEN, *UNNAMED) and set(ours.get(name, {value})) != {value}
+        if name not in OPEN and set(ours.get(name, {value})) != {value}
     ]
 
 

@@ -234,3 +234,20 @@ def test_settings_that_came_later_are_in_the_key_when_they_are_set() -> None:
         {"model": {"feature_scaling": "standard"}}, {"model": {"init": "he"}}, {"train": {"optimizer": "momentum"}},
     ]  # fmt: skip
     assert len({cell_key(RunSettings(**settings), "digest") for settings in later}) == len(later)
+
+
+def test_options_under_a_readouts_name_are_for_it_alone() -> None:
+    options = {"sigma": 1.0, "kernels": {"sigma": 2.0, "kernels": 50}, "set2set": {"steps": 5}}
+    found = {method: RunSettings(method=method, readout=options).readout for method in ("kernels", "set2set", "sum")}
+    assert found["kernels"] == {"sigma": 2.0, "kernels": 50}
+    assert found["set2set"] == {"sigma": 1.0, "steps": 5} and found["sum"] == {"sigma": 1.0}
+    alone = RunSettings(method="kernels", readout={"kernels": 50, "sigma": 2.0})
+    assert cell_key(alone, "x") == cell_key(RunSettings(method="kernels", readout=options), "x")
+    sweep = SweepSettings(method=["kernels", "sum"], readout={"kernels": {"kernels": 50}})
+    assert [cell.readout for cell in sweep.cells()] == [{"kernels": 50}, {}]
+
+
+def test_training_alone_may_be_measured() -> None:
+    assert read("data.train_only=true").splits_at_end == ("train",)
+    with pytest.raises(ConfigError, match="without a validation part"):
+        read("data.train_only=true", "data.validation=0.1")
