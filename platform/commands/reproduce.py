@@ -58,7 +58,8 @@ def _show(study: dict[str, Any], outcome: dict[str, Any]) -> None:
         table.add_column(name, justify="right" if name != "distance to the paper" else "left")
     rows = {"all": [_number(row["value"] if row else None) for row in (default, best)]}
     for method in study["method"].split(", "):
-        alone = [row["by_method"][method] for row in study["trials"] if method in row["by_method"]]
+        whole = [row["by_method"] for row in study["trials"] if row["value"] is not None]  # pruned: not all cells
+        alone = [parts[method] for parts in whole if method in parts]
         pair = [_number(row["by_method"].get(method) if row else None) for row in (default, best)]
         rows[method] = [*pair, _number(min(alone, default=None))]
     for name, numbers in rows.items():

@@ -25,7 +25,7 @@ def search_section(searches: list[dict[str, Any]]) -> Section | None:
 
 
 def _search(search: dict[str, Any]) -> list[Block]:
-    trials = {row["number"]: row for row in search["trials"]}
+    trials = {row["number"]: row for row in search["trials"] if row["value"] is not None}  # pruned: not all cells
     best, default = trials.get(search["best"]), trials.get(0)
     told = (
         f"{pretty(search['dataset'])}, search {search['name']}: {search['finished']} trials, {search['pruned']} "
@@ -62,8 +62,8 @@ def _trade_off(trials: dict[int, Any], best: dict[str, Any], default: dict[str, 
         before = None if default is None else default["by_method"].get(method)
         rows.append([method, _distance(before), _distance(joint), _distance(alone), f"trial {number}"])
     told = (
-        f"No single recipe explains all methods: {', '.join(better)} come closer to the paper by a fifth or more with "
-        "recipes of their own."
+        "No single recipe explains all methods. With recipes of their own these come closer to the paper by a fifth or "
+        f"more: {', '.join(better)}."
         if better
         else "No method comes closer to the paper by a fifth or more with a recipe of its own."
     )

@@ -117,7 +117,7 @@ def test_cost_and_search_are_told(tmp_path: Path) -> None:
     assert "| whole | default | 2.0 | 4 |" in text
     assert "| training, all methods | 0.900 | 0.300 |" in text and "| holdout, all methods | 0.800 | 0.700 |" in text
     assert "| model.norm | 75% |" in text
-    assert "No single recipe explains all methods: sum come" in text
+    assert "come closer to the paper by a fifth or more: sum." in text
 
 
 def test_the_page_is_written_again_as_it_was(tmp_path: Path) -> None:
