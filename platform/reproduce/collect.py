@@ -9,7 +9,8 @@ import pandas as pd
 from permlab.platform.errors import ConfigError
 from permlab.platform.files.json_files import read_json
 from permlab.platform.report.on_disk import read_on_disk
-from permlab.platform.report.stored import SPLITS
+from permlab.platform.report.stored import SPLITS, StoredSweep
+from permlab.platform.report.surroundings import surroundings
 from permlab.platform.reproduce.reproduce import OUTCOME
 from permlab.platform.run.histories import evaluated, whole_history
 from permlab.platform.tuning.choice import STUDIES, best_of
@@ -29,11 +30,7 @@ def collect_cells(runs: Path, sweeps: Mapping[str, Iterable[str]]) -> pd.DataFra
 
 
 def _cells(runs: Path, name: str) -> list[dict[str, Any]]:
-    sweep = read_on_disk(name, runs)
-    if sweep is None:
-        known = sorted(path.parent.name for path in runs.glob("sweeps/*/plan.json"))
-        raise ConfigError(f"there is no sweep {name!r} in {runs}; choose from: {', '.join(known) or 'none yet'}")
-    rows = []
+    sweep, rows = _stored(runs, name), []
     for cell in sweep.cells.to_dict("records"):
         place = runs / "cells" / str(cell["key"])
         history, result = whole_history(place), read_json(place / "result.json") or {}
@@ -56,6 +53,14 @@ def _cells(runs: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _stored(runs: Path, name: str) -> StoredSweep:
+    sweep = read_on_disk(name, runs)
+    if sweep is None:
+        known = sorted(path.parent.name for path in runs.glob("sweeps/*/plan.json"))
+        raise ConfigError(f"there is no sweep {name!r} in {runs}; choose from: {', '.join(known) or 'none yet'}")
+    return sweep
+
+
 def oscillation_of(evaluations: list[dict[str, Any]]) -> float | None:
     """√ mean of squares of the change from one evaluation to the next of the headline metric on the permuted holdout,
     over the second half of training.
@@ -70,7 +75,7 @@ def oscillation_of(evaluations: list[dict[str, Any]]) -> float | None:
 
 
 def collect_facts(runs: Path, sweeps: Mapping[str, Iterable[str]], searches: Iterable[str]) -> dict[str, Any]:
-    """Wall-clock and starts of the sweeps; of the searches the best recipe, its distances, and what mattered."""
+    """Of the sweeps wall-clock, starts and surroundings; of the searches the trials, what mattered, the distances."""
     return {
         "sweeps": [_sweep_facts(runs, recipe, name) for recipe in sweeps for name in sweeps[recipe]],
         "searches": [_search_facts(runs, name) for name in searches],
@@ -80,9 +85,8 @@ def collect_facts(runs: Path, sweeps: Mapping[str, Iterable[str]], searches: Ite
 def _sweep_facts(runs: Path, recipe: str, name: str) -> dict[str, Any]:
     document = read_json(runs / "sweeps" / name / "sweep.json") or {}
     span = document["ended"] - document["started"] if document.get("ended") else None
-    params = {key: value for key, value in document.get("params", {}).items() if key not in ("runs", "track")}
     facts = {"recipe": recipe, "name": name, "status": document.get("status"), "starts": document.get("starts")}
-    return facts | {"wall_clock": span, "params": params}
+    return facts | {"wall_clock": span, "surroundings": surroundings(_stored(runs, name))}
 
 
 def _search_facts(runs: Path, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from permlab.platform.report.blocks import Block, Entry, Section, Table
+from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.tables import pretty
 from permlab.readouts.names import methods_in_order
 
@@ -33,7 +33,8 @@ def cost_section(cells: pd.DataFrame, sweeps: list[dict[str, Any]]) -> Section:
             rows.append([method, *(f"{each.median():.3g}" if len(each) else "–" for each in times)])
         title = f"Seconds per epoch, {pretty(str(dataset))}, {recipe} recipe (median over seeds, evaluations included)"
         blocks.append(Table(title, ["method", *(f"d = {d}" for d in widths)], rows))
-    return Section("cost", "What it cost", blocks)
+    blocks += [Items(each["surroundings"], each["name"]) for each in sweeps if each["surroundings"]]
+    return Section("cost", "What it cost, and how to run it again", blocks)
 
 
 def _engines(part: pd.DataFrame) -> str:

@@ -221,11 +221,9 @@ def _missing(cells: pd.DataFrame) -> Section:
         chosen = cells[cells["recipe"] == recipe]
         planned = set(zip(chosen["dataset"], chosen["d"], chosen["method"], strict=True))
         for dataset in sorted({kind[0] for kind in wanted}):
-            absent = [
-                f"{method} d = {d}"
-                for name, d, method in wanted
-                if name == dataset and (name, d, method) not in planned
-            ]
+            paper = [kind for kind in wanted if kind[0] == dataset]
+            absent = [f"{method} d = {d}" for name, d, method in paper if (name, d, method) not in planned]
             if absent:
-                lines.append(f"{recipe}: {pretty(dataset)}, not planned: {', '.join(absent)}")
+                which = ", ".join(absent) if len(absent) < len(paper) else f"all {len(paper)} cells"
+                lines.append(f"{recipe}: {pretty(dataset)}, not planned: {which}")
     return Section("missing", "What is missing", [Items(lines) if lines else "Nothing: every cell was run to its end."])

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from permlab.platform.errors import ConfigError
-from permlab.platform.files.json_files import read_json
 from permlab.platform.reproduce.collect import collect_cells, collect_facts, oscillation_of
 from permlab.platform.run.stored_result import read_finished
 from tests.platform.driving import drive
@@ -45,7 +44,7 @@ def test_starts_and_wall_clock(runs: Path) -> None:
     drive(runs, *GRID, "name=half", "d=3")  # there is nothing left
     whole, half = collect_facts(runs, {"default": ["whole", "half"]}, [])["sweeps"]
     assert (whole["starts"], half["starts"]) == (1, 2) and half["wall_clock"] > whole["wall_clock"] > 0
-    assert "starts" in (read_json(runs / "sweeps/half/sweep.json") or {})
+    assert half["surroundings"][0].startswith("command: permlab sweep ") and "name=half" in half["surroundings"][0]
 
 
 def test_what_does_not_exist_is_one_line(runs: Path) -> None:

@@ -17,7 +17,10 @@ DOCS = Path(__file__).parents[3] / "docs"
 SPREAD = 0.004
 FACTS: dict[str, Any] = {
     "sweeps": [
-        {"recipe": "default", "name": "whole", "status": "FINISHED", "starts": 4, "wall_clock": 7200.0, "params": {}}
+        {
+            "recipe": "default", "name": "whole", "status": "FINISHED", "starts": 4, "wall_clock": 7200.0,
+            "surroundings": ["command: permlab sweep name=whole"],
+        }
     ],
     "searches": [
         {
@@ -116,7 +119,7 @@ def test_cost_and_search_are_told(tmp_path: Path) -> None:
     assert "| default | QM9 | 84 | 14.0 | fast 84 |" in text  # 84 cells of 600 s
     assert "| whole | default | 2.0 | 4 |" in text
     assert "| training, all methods | 0.900 | 0.300 |" in text and "| holdout, all methods | 0.800 | 0.700 |" in text
-    assert "| model.norm | 75% |" in text
+    assert "| model.norm | 75% |" in text and "* command: permlab sweep name=whole" in text
     assert "come closer to the paper by a fifth or more: sum." in text
 
 
