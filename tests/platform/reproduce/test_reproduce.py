@@ -2,7 +2,6 @@
 
 import csv
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,15 +34,14 @@ def trials(folder: Path, name: str) -> list[dict[str, Any]]:
         return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL])
-def test_the_same_command_resumes(one_ray: None, tmp_path: Path, kill: signal.Signals) -> None:
+def test_killed_the_same_command_resumes(one_ray: None, tmp_path: Path) -> None:
     process = start(tmp_path, "name=parts", "--search-only")
     limit = time.monotonic() + 120
     while not list(tmp_path.glob("runs/tunings/parts/cells/*/checkpoint.pt")) and time.monotonic() < limit:
         time.sleep(0.05)
-    process.send_signal(kill)
+    process.kill()
     process.communicate(timeout=100)
-    assert process.returncode in (143, -9)
+    assert process.returncode == -9
     assert "at the end" not in call(tmp_path, "name=parts", "--search-only")
     assert not list(tmp_path.glob("runs/sweeps/*"))
     call(tmp_path, "name=whole", "--search-only")

@@ -38,7 +38,7 @@ def fast(task: GraphTask, data: GraphData, **options: Any) -> FastTask:
     return fast_task
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", OPTIMISERS)
 @pytest.mark.parametrize("method", PAPER_METHODS)
 def test_training_agrees_with_autograd(store: GraphStore, method: str, optimizer: str) -> None:
     recipe = Recipe(optimizer=optimizer, learning_rate=1e-4, weight_decay=0.01)
