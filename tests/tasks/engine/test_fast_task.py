@@ -12,7 +12,8 @@ from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.engine.door import open_engine
 from permlab.tasks.engine.fast_task import FastTask
-from permlab.tasks.task import OPTIMIZERS, GraphTask, Recipe
+from permlab.tasks.engine.optimiser import OPTIMISERS
+from permlab.tasks.task import GraphTask, Recipe
 from tests.tasks.engine.making import make_data, make_task
 
 
