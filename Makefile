@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PINS := infra/constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: sweep league test test-ray test-cluster lint types format pins clean
+.PHONY: sweep league reproduction test test-ray test-cluster lint types format pins clean
 .DELETE_ON_ERROR:
 
 sweep: $(VENV)/.run-ready
@@ -40,6 +40,10 @@ types: $(VENV)/.test-ready
 	@for part in datasets platform readouts tasks; do ln -sfn "$(CURDIR)/$$part" $(VENV)/types/permlab/$$part; done
 	@ln -sfn "$(CURDIR)/platform/api/__init__.py" $(VENV)/types/permlab/__init__.py
 	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p permlab
+
+# docs/reproduction.md and its pictures, from docs/data.
+reproduction: $(VENV)/.run-ready
+	$(BIN)/permlab reproduction
 
 format: $(VENV)/.test-ready
 	$(BIN)/ruff check --fix .

@@ -26,6 +26,8 @@ VERBS = {
     "train": "train one cell: a data set, a readout, a width, a seed",
     "sweep": "run a grid of cells on Ray",
     "tune": "search for good settings of every readout, on training data alone",
+    "reproduce": "search for the recipe behind the paper's training columns",
+    "reproduction": "write the page that compares finished sweeps with the paper's 336 numbers",
     "status": "show the state of sweeps and tunings",
     "report": "tables, figures and tests of a sweep, next to the paper's",
     "ui": "start the MLflow dashboard",

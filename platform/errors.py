@@ -16,6 +16,10 @@ class RunError(Exception):
     exit_code = 1
 
 
+class Diverged(RunError):
+    """A loss became NaN or infinite."""
+
+
 class StopNow(BaseException):
     """A second Ctrl-C. Not a KeyboardInterrupt: Lightning would swallow that and end the process itself."""
 

@@ -19,6 +19,7 @@ from permlab.readouts.errors import said
 from permlab.tasks.activations import activation_of
 from permlab.tasks.errors import BackboneError
 from permlab.tasks.gcn import GCN
+from permlab.tasks.norms import NORMS
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Shape:
     activation: str = "relu"
     last_activation: str = "none"
     dropout: float = 0.0
+    norm: str = "none"
+    bias: bool = True
     degrees: tuple[int, ...] = ()  # how many nodes of the data set have 0, 1, 2, … neighbours
 
 
@@ -58,11 +61,12 @@ class NodeMLP(nn.Module):
         dropout: float = 0.0,
         act: Any = "relu",
         norm: str | None = None,
+        norm_kwargs: dict[str, Any] | None = None,
         bias: bool = True,
     ) -> None:
         super().__init__()
         widths = [in_channels, *[hidden_channels] * (num_layers - 1), out_channels]
-        self.layers = MLP(widths, dropout=dropout, act=act, norm=norm, bias=bias)
+        self.layers = MLP(widths, dropout=dropout, act=act, norm=norm, norm_kwargs=norm_kwargs, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         embedded: Tensor = self.layers(x)
@@ -109,9 +113,10 @@ def build_backbone(backbone: str | type[nn.Module] | nn.Module, shape: Shape, /,
     made_by = BACKBONES[backbone] if isinstance(backbone, str) else backbone
     if made_by is GINE and not shape.edge_channels:
         raise BackboneError("gine needs edge features, and this data set has none; choose gin")
+    asked = _asked(name, made_by, shape)
     if isinstance(made_by, type):
         options = _needed_by_pyg(made_by, shape) | options
-    module = made_by_name(name, made_by, options, BackboneError, usual=_known(shape))
+    module = made_by_name(name, made_by, options, BackboneError, usual=_known(shape) | asked)
     if not isinstance(module, nn.Module):
         raise BackboneError(f"{name} is a {type(module).__name__}, not a torch.nn.Module")
     if next(iter(signature(module.forward).parameters), "") != "batch":
@@ -146,6 +151,22 @@ def _known(shape: Shape) -> dict[str, Any]:
         "edge_dim": shape.edge_channels or None,
         "deg": _degrees(shape),
     }
+
+
+def _asked(name: str, made_by: Any, shape: Shape) -> dict[str, Any]:
+    """Norm and bias, where they are not a module's own: its constructor must take them."""
+    asked: dict[str, Any] = ({} if shape.norm == "none" else {"norm": shape.norm}) | (
+        {} if shape.bias else {"bias": False}
+    )
+    taken = signature(made_by).parameters if asked and isinstance(made_by, type) else {}
+    if "norm" in asked and "norm_kwargs" in taken:  # PyG's models find the class by its name
+        norm, options = NORMS[shape.norm]
+        asked |= {"norm": norm.__name__, "norm_kwargs": options}
+    if missing := [setting for setting in asked if setting not in taken]:
+        raise BackboneError(
+            f"{name} has no {missing[0]} of its own to set; leave model.{missing[0]} out, or choose gcn"
+        )
+    return asked
 
 
 def _degrees(shape: Shape) -> Tensor:

@@ -11,6 +11,7 @@ from permlab.readouts.base import Readout, gives_rows, pooled
 from permlab.tasks.activations import activation_of
 from permlab.tasks.dropout import Dropout
 from permlab.tasks.ragged import RaggedLinear
+from permlab.tasks.scaling import ScaleFeatures
 
 
 class Head(nn.Module):
@@ -80,18 +81,30 @@ class GraphModel(nn.Module):
     """GraphBatch → [B] or [B, outputs]: logits, or estimates of the targets.
 
     backbone: GraphBatch → x [n, d]. readout: any PyG aggregation, x [n, d] → [B, m], or rows where the head takes rows.
-    scale: from the head's output to the data's units.
+    scale: from the head's output to the data's units. features: scales the node features before the backbone.
     """
 
-    def __init__(self, backbone: nn.Module, readout: Aggregation, head: Head, scale: Standardise | None = None) -> None:
+    def __init__(
+        self,
+        backbone: nn.Module,
+        readout: Aggregation,
+        head: Head,
+        scale: Standardise | None = None,
+        features: ScaleFeatures | None = None,
+    ) -> None:
         super().__init__()
-        self.backbone, self.readout, self.head, self.scale = backbone, readout, head, scale
+        self.backbone, self.readout, self.head, self.scale, self.features = backbone, readout, head, scale, features
         if isinstance(readout, Readout):
             readout.validate = False  # batches are well-formed, and checking values waits for the device
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        z = self.head(self.pooled(self.backbone(batch), batch), batch)
+        z = self.head(self.pooled(self.embedded(batch), batch), batch)
         return z if self.scale is None else self.scale(z)
+
+    def embedded(self, batch: GraphBatch) -> Tensor:
+        """x [n, d]: the node embeddings."""
+        x: Tensor = self.backbone(batch if self.features is None else self.features(batch))
+        return x
 
     def pooled(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """φ(x) [B, m], or its rows [n, k] where the head takes rows."""

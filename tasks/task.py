@@ -1,6 +1,8 @@
 """GraphTask: a GraphModel and an objective as an ordinary LightningModule."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
@@ -13,10 +15,11 @@ from permlab.datasets.batch import GraphBatch
 from permlab.datasets.randomness import derive_seed
 from permlab.tasks.objectives import Objective
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "sgd": torch.optim.SGD,
+    "momentum": partial(torch.optim.SGD, momentum=0.9),
 }
 LOSS = "train/running_loss"  # the mean loss of the epoch's training steps, as callbacks find it
 _NOISE = 31  # entropy that separates the uses of a seed

@@ -19,6 +19,7 @@ from permlab.platform.errors import ConfigError
 from permlab.platform.plugins.code import load
 from permlab.platform.plugins.names import codes_among
 from permlab.platform.plugins.resolve import readout_named
+from permlab.platform.reproduce.settings import ReproduceSettings
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import describe, load_data, read_settings, recipes
@@ -30,6 +31,7 @@ PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "infra" / "README
 TASKS = ["data", "adversarial", "run", "sweeps", "cluster", "tuning", "report", "readouts", "theory", "extending"]
 TASKS += ["speed", "security", "python", "league"]
 SETTINGS: dict[str, Any] = {"train": RunSettings, "config": RunSettings, "sweep": SweepSettings, "tune": TuningSettings}
+SETTINGS["reproduce"] = ReproduceSettings
 MODELS = [RunSettings, SweepSettings, TuningSettings, *BENCHES.values()]
 KEYS = {key for model in MODELS for key, _, _ in describe(model)}
 PARAMETERS = {name for source in SOURCES.values() for name in source.__dataclass_fields__}

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", help="rows of the matrices; with --minimal or --distortion a range such as 2..5")
     parser.add_argument("--d", help="columns of the matrices; with --minimal a range such as 2..3")
     parser.add_argument("--key", help="the key A of ordering or reduced (default: its own)")
-    parser.add_argument("--samples", type=int, default=3000, help="pairs to try (default 3000)")
+    parser.add_argument("--samples", type=int, default=3500, help="pairs to try (default 3500)")
     parser.add_argument("--steps", type=int, default=300, help="steps of gradient search, each way (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of pairs, keys and weights (default 0)")
     parser.add_argument("--budget", type=int, default=20_000, help="subspaces to try for universality (default 20000)")

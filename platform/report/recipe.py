@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 RECIPES = {"proteins_full": "paper-proteins", "qm9": "paper-qm9"}
 HOLDOUT = {"proteins_full": 200, "qm9": 20_000}
 OPEN = ("train.optimizer", "train.learning_rate")  # the paper names neither
+# Nor these, which are told where they are set
+UNNAMED = ("model.dropout", "train.weight_decay", "model.norm", "model.bias", "model.feature_scaling", "model.init")
 OUTSIDE = {"train.engine", "train.eval_every", "train.checkpoint_every", "train.profile"}  # not part of a recipe
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
 
@@ -32,7 +34,8 @@ def differences(sweep: "StoredSweep", dataset: str) -> list[str]:
         sizes = " or ".join(f"{size:,}" for size in sorted(held_out))
         phrases.append(f"{sizes} graphs held out (the paper: {HOLDOUT[dataset]:,})")
     phrases.append(f"{_splits(ours)} (the paper: one, unknown to us)")
-    phrases.append("raw node attributes as features (the paper does not say)")
+    if set(ours.get("model.feature_scaling", {"none"})) == {"none"}:
+        phrases.append("raw node attributes as features (the paper does not say)")
     if "sort" in sweep.methods:
         phrases.append("sort breaks ties by the columns before the last (otherwise it would depend on the input order)")
     return phrases
@@ -48,9 +51,10 @@ def _splits(ours: Used) -> str:
 
 
 def other_settings(ours: Used, dataset: str) -> list[str]:
-    """One phrase per setting that the paper names and that has other values here."""
+    """One phrase per setting that has other values here than in our recipe for the paper."""
     return [
-        f"{name}={told(ours[name])} (the paper: {value}{REASONS.get(name, '')})"
+        f"{name}={told(ours[name])} "
+        + ("(the paper does not say)" if name in UNNAMED else f"(the paper: {value}{REASONS.get(name, '')})")
         for name, value in recipe_of(dataset).items()
         if name not in OPEN and set(ours.get(name, {value})) != {value}
     ]

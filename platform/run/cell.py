@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 
 from permlab.datasets.cache import locked
 from permlab.datasets.store import GraphStore
-from permlab.platform.errors import RunError, RunStopped, StopNow
+from permlab.platform.errors import Diverged, RunError, RunStopped, StopNow
 from permlab.platform.files.whole_file import disk_error
 from permlab.platform.run.numerics import Numerics
 from permlab.platform.run.record import Record, summary
@@ -103,5 +103,5 @@ def _run_recorded(
         if isinstance(error, OSError):
             raise RunError(f"{name}: {reason}; fix it and run the same command again") from None
         if isinstance(error, RunError):
-            raise RunError(f"{name}: {reason}") from None
+            raise (Diverged if isinstance(error, Diverged) else RunError)(f"{name}: {reason}") from None
         raise

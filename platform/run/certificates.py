@@ -108,7 +108,7 @@ def _embeddings(
 ) -> list[Tensor]:
     """X [n, d] of each graph."""
     batch = store.batch(graphs, permutation)
-    x = model.backbone(batch)
+    x = model.embedded(batch)
     return [x[first:last] for first, last in pairwise(batch.ptr.tolist())]
 
 

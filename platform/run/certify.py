@@ -23,7 +23,7 @@ def certify_method(
     d: int,
     *,
     key: str | None = None,
-    samples: int = 3000,
+    samples: int = 3500,
     steps: int = 300,
     seed: int = 0,
     budget: int = 20_000,

@@ -10,7 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from permlab.platform.errors import RunError, RunStopped
+from permlab.platform.errors import Diverged, RunError, RunStopped
 from permlab.platform.run.checkpoint import RunState, save_state
 from permlab.platform.run.progress import flat
 from permlab.platform.settings.run import TrainSettings
@@ -123,7 +123,7 @@ class Keeper(pl.Callback):
             if not math.isfinite(loss):
                 kept = self.path and self.path.exists()
                 good = f"the last good checkpoint is {self.path}" if kept else "there is no checkpoint before it"
-                raise RunError(f"the {name} is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
+                raise Diverged(f"the {name} is {loss} in epoch {epoch}; {good}; try a smaller train.learning_rate")
 
     def _close(self, trainer: pl.Trainer, last: bool = False) -> None:
         if not self.open_epoch:

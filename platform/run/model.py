@@ -19,11 +19,13 @@ from permlab.readouts.base import sizes_of
 from permlab.readouts.catalogue import build as build_readout
 from permlab.readouts.construct import made_by_name
 from permlab.tasks.backbones import Shape, build_backbone
+from permlab.tasks.initial_weights import draw_weights
 from permlab.tasks.losses import LOSSES
 from permlab.tasks.metrics import BY_KIND
 from permlab.tasks.model import GraphModel, Head, Standardise
 from permlab.tasks.names import BACKBONE_NAMES
 from permlab.tasks.objectives import Objective, ObjectiveError, choose_objective
+from permlab.tasks.scaling import ScaleFeatures
 
 _WEIGHTS, _READOUT = 1, 2  # entropy: one number per use of the seed
 
@@ -103,7 +105,11 @@ def build_objective(settings: RunSettings, facts: DataFacts, std: Tensor | None 
 
 
 def build_model(
-    settings: RunSettings, facts: DataFacts, outputs: int = 1, scale: Standardise | None = None
+    settings: RunSettings,
+    facts: DataFacts,
+    outputs: int = 1,
+    scale: Standardise | None = None,
+    features: ScaleFeatures | None = None,
 ) -> GraphModel:
     """Γ, φ, ζ with weights that depend only on the seed, not on the global random state."""
     model = settings.model
@@ -124,6 +130,8 @@ def build_model(
             model.activation,
             model.last_activation,
             model.dropout,
+            model.norm,
+            model.bias,
             facts.degrees,
         )
         gamma = build_backbone(backbone, shape, **its_options | settings.backbone)
@@ -131,5 +139,7 @@ def build_model(
         readout = build_readout(readout_like, settings.d, facts.max_nodes, seed=seed, **options | settings.readout)
         settings.check_weights(facts.in_channels, sizes_of(readout)[1])
         head = Head(readout, model.head_hidden, model.head_layers, model.activation, model.dropout, outputs)
+        if model.init != "default":
+            draw_weights(model.init, gamma, head)
     dtype = torch.float64 if settings.train.precision == 64 else torch.float32  # keys come in double
-    return GraphModel(gamma, readout, head, scale).to(dtype)
+    return GraphModel(gamma, readout, head, scale, features).to(dtype)

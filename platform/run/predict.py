@@ -25,6 +25,7 @@ from permlab.platform.settings.yaml_text import load_yaml
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import GraphModel, Standardise
 from permlab.tasks.objectives import BinaryClassification, MultiClass, MultiLabel, Objective
+from permlab.tasks.scaling import ScaleFeatures
 from permlab.tasks.task import GraphTask
 
 FIRST_VERSION = 7  # the first version of results whose weights fit this model
@@ -55,7 +56,9 @@ class FinishedRun:
         saved = _weights(weights)
         scale = Standardise(saved["scale.mean"], saved["scale.std"]) if "scale.std" in saved else None
         objective = build_objective(settings, facts, saved.get("scale.std"))
-        model = build_model(settings, facts, objective.outputs, scale)
+        scaled = "features.shift" in saved
+        features = ScaleFeatures(saved["features.shift"], saved["features.width"]) if scaled else None
+        model = build_model(settings, facts, objective.outputs, scale, features)
         try:
             model.load_state_dict(saved)
         except RuntimeError:

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.profilers import SimpleProfiler
 
+from permlab.datasets.splits import Split
 from permlab.datasets.store import GraphStore
 from permlab.platform.display.console import note
 from permlab.platform.errors import ConfigError
@@ -28,6 +30,7 @@ from permlab.platform.settings.run import RunSettings, cell_folder, cell_key
 from permlab.tasks.data import GraphData
 from permlab.tasks.model import Standardise, standardise_on
 from permlab.tasks.objectives import Objective
+from permlab.tasks.scaling import ScaleFeatures, scaling_of
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
@@ -90,7 +93,7 @@ class Training:
         objective = build_objective(settings, facts, std)
         check_monitor(settings, objective)
         scale = None if std is None else Standardise(mean, std)
-        model = build_model(settings, facts, objective.outputs, scale)
+        model = build_model(settings, facts, objective.outputs, scale, feature_scaling(settings, store, split))
         task = GraphTask(model, objective, settings.splits, recipe_of(settings))
         return cls(settings, store, data, task, cell_key(settings, store.manifest.digest))
 
@@ -190,6 +193,16 @@ class Training:
 def open_store(settings: RunSettings) -> GraphStore:
     """The run's data set, built if it is missing, with the target that the run asks for."""
     return GraphStore.open(settings.dataset, settings.data.target, build_missing=True)
+
+
+def feature_scaling(settings: RunSettings, store: GraphStore, split: Split) -> ScaleFeatures | None:
+    """Statistics of the training part alone."""
+    if settings.model.feature_scaling == "none":
+        return None
+    trained_on = np.zeros(len(store), dtype=bool)
+    trained_on[split.train] = True
+    nodes = np.flatnonzero(np.repeat(trained_on, np.diff(store.node_ptr)))
+    return scaling_of(settings.model.feature_scaling, store.raw_features(nodes))
 
 
 def check_monitor(settings: RunSettings, objective: Objective) -> None:

@@ -28,7 +28,7 @@ from permlab.platform.settings.kinds import (
     SplitsName,
     data_codes,
 )
-from permlab.readouts.names import facts_of
+from permlab.readouts.names import NAMES, facts_of
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
@@ -63,12 +63,24 @@ class ModelSettings(Settings):
     head_layers: int = Field(3, ge=1, le=1000, description="dense layers of ζ before the output")
     head_hidden: int = Field(150, ge=1, le=10_000, description="units of ζ's layers")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout in Γ and ζ")
+    norm: Literal["none", "batch", "layer"] = Field(
+        "none", description="normalisation after Γ's inner layers, before σ"
+    )
+    bias: bool = Field(True, description="biases of Γ's layers (the paper's formula has none)")
+    feature_scaling: Literal["none", "standard", "minmax"] = Field(
+        "none", description="node features to mean 0 and deviation 1, or to 0 … 1, over the training graphs' nodes"
+    )
+    init: Literal["default", "glorot", "he", "normal", "uniform", "kipf"] = Field(
+        "default", description="initial weights; default: Glorot's in Γ, as PyG, torch's own in ζ"
+    )
 
 
 class TrainSettings(Settings):
     epochs: int = Field(300, ge=1, description="passes over the training set")
     batch_size: int = Field(128, ge=1, description="graphs per step")
-    optimizer: Literal["adam", "adamw", "sgd"] = Field("adam", description="optimiser")
+    optimizer: Literal["adam", "adamw", "sgd", "momentum"] = Field(
+        "adam", description="optimiser; momentum: sgd with momentum 0.9"
+    )
     learning_rate: float = Field(1e-3, gt=0, description="step size")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty (adamw: decoupled)")
     scheduler: Literal["none", "cosine", "plateau"] = Field(
@@ -121,6 +133,7 @@ class DataSettings(Settings):
     test: bool = Field(
         False, description="with a validation part: measure the holdout too, once, with the final weights"
     )
+    train_only: bool = Field(False, description="measure the training graphs alone; the holdout is held out, not read")
     target: Annotated[str | None, OrNone] = Field(
         None, description="target of the data set, several joined by +, or * for all (default: the data set's own)"
     )
@@ -137,6 +150,8 @@ class DataSettings(Settings):
             raise ValueError("data.fold needs folds: set data.splits to a file of folds or to stratified:K")
         if self.test and not self.validated:
             raise ValueError("data.test is for runs with a validation part; without one the holdout is always measured")
+        if self.train_only and self.validated:
+            raise ValueError("data.train_only goes without a validation part: leave one of them out")
         return self
 
     @property
@@ -187,7 +202,11 @@ class RunSettings(Settings):
     method: MethodName = Field("sum", description="name of the readout, see: permlab readouts; or a plug-in")
     d: int = Field(10, ge=1, le=10_000, description="width of the node embeddings")
     seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
-    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout, as readout.kernels=200")
+    readout: dict[str, Any] = Field(
+        default_factory=dict,
+        description="options of the readout, as readout.kernels=200; under a readout's name for it alone, as "
+        "readout.kernels.sigma=2",
+    )
     backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ, as backbone.heads=4")
     model: ModelSettings = ModelSettings()
     objective: ObjectiveSettings = ObjectiveSettings()
@@ -200,6 +219,18 @@ class RunSettings(Settings):
     runs: Folder = Field("runs", description="folder of checkpoints and results")
     track: bool = Field(True, description="record the run in MLflow")
     experiment: FolderName = Field("permlab", description="MLflow experiment")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_options(cls, tree: Any) -> Any:
+        """Of the options under a readout's name only those of this readout count, over the common ones."""
+        options = tree.get("readout") if isinstance(tree, dict) else None
+        if not isinstance(options, dict):
+            return tree
+        own = {name: value for name, value in options.items() if name in NAMES and isinstance(value, dict)}
+        common = {name: value for name, value in options.items() if name not in own}
+        method = str(tree.get("method", cls.model_fields["method"].default)).partition(",")[0]
+        return tree | {"readout": common | own.get(method, {})}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -229,7 +260,7 @@ class RunSettings(Settings):
     @property
     def plain_only(self) -> str:
         """The setting that only the plain path serves; empty if there is none."""
-        train = self.train
+        train, model = self.train, self.model
         asked = {
             f"train.precision={train.precision}": train.precision != 32,
             f"train.gradient_clip={train.gradient_clip}": train.gradient_clip is not None,
@@ -238,6 +269,10 @@ class RunSettings(Settings):
             "train.fast_dev_run": train.fast_dev_run,
             f"train.overfit_batches={train.overfit_batches}": train.overfit_batches > 0,
             "train.profile": train.profile,
+            f"train.optimizer={train.optimizer}": train.optimizer == "momentum",
+            f"model.norm={model.norm}": model.norm != "none",
+            "model.bias=false": not model.bias,
+            f"model.feature_scaling={model.feature_scaling}": model.feature_scaling != "none",
         }
         return next((setting for setting, given in asked.items() if given), "")
 
@@ -250,6 +285,8 @@ class RunSettings(Settings):
     @property
     def splits(self) -> tuple[str, ...]:
         """What is measured during training. While a validation part is cut off, the holdout is not looked at."""
+        if self.data.train_only:
+            return ("train",)
         return ("train", "validation") if self.data.validated else ("train", "holdout", "holdout_perm")
 
     @property
@@ -311,7 +348,8 @@ NOT_IN_KEY = {
 
 LATER = (
     *("backbone", "objective", "model.backbone", "train.callbacks", "train.monitor", "train.pos_weight"),
-    *("data.target", "data.splits", "data.fold", "data.test"),
+    *("model.norm", "model.bias", "model.feature_scaling", "model.init"),
+    *("data.target", "data.splits", "data.fold", "data.test", "data.train_only"),
 )
 
 

@@ -24,6 +24,10 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
+Methods = Annotated[list[MethodName], BeforeValidator(_as_list)]
+Numbers = Annotated[list[int], BeforeValidator(_as_list)]
+
+
 def _as_list_or_none(value: Any) -> Any:
     return None if value is None else _as_list(value)
 
@@ -59,10 +63,12 @@ class SweepSettings(Settings):
 
     name: FolderName = Field("sweep", description="name, and MLflow experiment")
     dataset: Annotated[list[DatasetName], BeforeValidator(_as_list)] = Field(["proteins_full"], description="data sets")
-    method: Annotated[list[MethodName], BeforeValidator(_as_list)] = Field(["sum"], description="readouts")
-    d: Annotated[list[int], BeforeValidator(_as_list)] = Field([10], description="widths of the node embeddings")
-    seed: Annotated[list[int], BeforeValidator(_as_list)] = Field([0], description="seeds")
-    readout: dict[str, Any] = Field(default_factory=dict, description="options of the readout")
+    method: Methods = Field(["sum"], description="readouts")
+    d: Numbers = Field([10], description="widths of the node embeddings")
+    seed: Numbers = Field([0], description="seeds")
+    readout: dict[str, Any] = Field(
+        default_factory=dict, description="options of the readout; under a readout's name for it alone"
+    )
     backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ")
     model: ModelSettings = ModelSettings()
     objective: ObjectiveSettings = ObjectiveSettings()

@@ -30,7 +30,10 @@ def open_folder(folder: Path, settings: SweepSettings, plan: list[Cell]) -> None
     params = {key: str(value) for key, value, _ in describe(type(settings), settings)}
     # MLflow's parameters cannot change: new ones need a new parent run, identified by its start
     started = before["started"] if before.get("params") == params else time.time()
-    write_json(folder / "sweep.json", {"name": settings.name, "params": params, "started": started, "status": None})
+    left = not plan or any(cell.result is None for cell in plan)
+    starts = before.get("starts", 0) + left  # how often it was started with cells left to run
+    document = {"name": settings.name, "params": params, "started": started, "starts": starts, "status": None}
+    write_json(folder / "sweep.json", document)
 
 
 def status_of(folder: Path) -> str | None:

@@ -55,6 +55,26 @@ class Tuned:
         fold = self.settings.data.fold
         return f"{self.settings.method}-d{self.settings.d}" + ("" if fold is None else f"-f{fold}")
 
+    @property
+    def facts(self) -> dict[str, str]:
+        return {"dataset": self.settings.dataset, "method": self.settings.method, "d": str(self.settings.d)}
+
+    def settings_with(self, values: dict[str, Any]) -> Any:
+        """The settings of a trial that tries these values."""
+        return with_values(self.settings, values)
+
+    def job(self, number: int, settings: Any, runs: Path, folder: str) -> Any:
+        """What a worker needs to run the trial; `folder` is relative to the runs folder."""
+        return TrialJob(
+            name=f"{self.study.name} trial {number}",
+            settings=settings,
+            seeds=self.seeds,
+            metric=self.metric,
+            by_seed=self.study.by_seed,
+            runs=str(runs),
+            folder=folder,
+        )
+
 
 @dataclass
 class Running:
@@ -131,20 +151,19 @@ class Driver:
         return time.monotonic() - tuned.refused_at > ASK_AGAIN
 
     def _start(self, tuned: Tuned, asked: Asked) -> None:
-        settings = with_values(tuned.settings, asked.values)
-        trial = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{parse_name(settings.dataset).folder}-{tuned.label}-t{asked.number}")
+        settings, dataset = tuned.settings_with(asked.values), tuned.settings.dataset
+        trial = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{parse_name(dataset).folder}-{tuned.label}-t{asked.number}")
         relative = f"tunings/{self.name}/trials/{trial}"
         folder = self.runs / relative
         folder.mkdir(parents=True, exist_ok=True)
         for old in ("result.json", HISTORY, PROGRESS, VERDICT):
             (folder / old).unlink(missing_ok=True)
         tags = {"study": tuned.study.name, "trial": str(asked.number)}
-        facts = {"dataset": settings.dataset, "method": settings.method, "d": str(settings.d)}
         write_json(
             folder / "run.json",
             {
                 "name": f"{tuned.label}-t{asked.number}",
-                "tags": tags | facts,
+                "tags": tags | tuned.facts,
                 "params": {key: str(value) for key, value, _ in describe(type(settings), settings)}
                 | {"seed": ", ".join(map(str, tuned.seeds))},
                 "values": asked.values,
@@ -156,17 +175,9 @@ class Driver:
             },
         )
         tuned.under_way[asked.number] = Running(asked, folder)
-        job = TrialJob(
-            name=f"{tuned.study.name} trial {asked.number}",
-            settings=settings,
-            seeds=tuned.seeds,
-            metric=tuned.metric,
-            by_seed=tuned.study.by_seed,
-            runs=str(self.runs),
-            folder=relative,
-        )
+        job = tuned.job(asked.number, settings, self.runs, relative)
         several = len({each.settings.dataset for each in self.studies}) > 1
-        name = f"{settings.dataset} " * several + f"{tuned.label} trial {asked.number}"
+        name = f"{dataset} " * several + f"{tuned.label} trial {asked.number}"
         self.progress.under_way[relative] = UnderWay(name, folder / PROGRESS, tuned.study.steps)
         self.tasks.start((tuned, asked.number), self.runner, job, relative)
 

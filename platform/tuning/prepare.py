@@ -110,20 +110,24 @@ def open_studies(settings: SweepSettings, tune: TuneSettings, lease: Lease) -> l
 def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, manifest: Manifest) -> dict[str, Any]:
     """Everything that a study's numbers depend on."""
     settings = key_fields(trial)
-    flat = {
-        f"{group}.{name}": value
-        for group, part in settings.items()
-        if isinstance(part, dict)
-        for name, value in part.items()
-    }
     search = {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed", "seeds")}
     search |= {"method": settings["method"]} if settings["method"] != trial.method else {}  # a plug-in, by its digest
     searched = {field: parameter.document for field, parameter in space.items()}
     return (
         {"result version": RESULT_VERSION, "digest": manifest.digest, "tune.metric": metric, "tune.space": searched}
         | search
-        | flat
+        | flat(settings)
     )
+
+
+def flat(groups: dict[str, Any]) -> dict[str, Any]:
+    """The settings in groups, as group.name."""
+    return {
+        f"{group}.{name}": value
+        for group, part in groups.items()
+        if isinstance(part, dict)
+        for name, value in part.items()
+    }
 
 
 def choose(tuned: Tuned) -> Choice | None:

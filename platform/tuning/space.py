@@ -68,7 +68,7 @@ def parse_space(tree: dict[str, Any], method: str | None = None) -> Space:
     common: Space = {}
     own: Space = {}
     for path, spec in _leaves(tree):
-        scope, field = _scope(path)
+        scope, field = scope_of(path)
         parameter = _parameter(field, spec, path)
         if not scope:
             common[field] = parameter
@@ -77,7 +77,7 @@ def parse_space(tree: dict[str, Any], method: str | None = None) -> Space:
     return common | own
 
 
-def _scope(path: str) -> tuple[str, str]:
+def scope_of(path: str) -> tuple[str, str]:
     """The readout that a key stands under, empty for all, and the field: mine.py:Mine.readout.width has both."""
     first, _, rest = path.partition(".")
     if first in NAMES:

@@ -54,8 +54,6 @@ def run_trial(job: TrialJob) -> dict[str, Any]:
 
     folder = Path(job.runs) / job.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for old in (HISTORY, PROGRESS):
-        (folder / old).unlink(missing_ok=True)
     runs, digest = str(folder.parent.parent), manifest_of(job.dataset).digest
     cells = [job.settings.model_copy(update={"seed": seed, "runs": runs}) for seed in job.seeds]
     folders = [cell_folder(cell, cell_key(cell, digest)) for cell in cells]
@@ -92,18 +90,43 @@ def read_verdict(folder: Path) -> tuple[int, bool]:
     return verdict.get("step", 0), verdict.get("stop", False)
 
 
-class _Reporter:
-    """Reports steps to the driver, which judges them: the evaluations of the first seed by their epochs, or each seed
-    when it is done. Raises when the driver has pruned the trial.
-    """
+class Steps:
+    """Reports steps of a trial to the driver, which judges them. Raises when it has pruned the trial."""
 
-    def __init__(self, job: TrialJob, folder: Path) -> None:
-        self.job, self.folder = job, folder
-        self.values: list[float] = []  # of the seeds that are done
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
         self.lines: list[str] = []
-        self.epochs = 0  # of all seeds
         self.reported = 0  # the last step
         self.heard = (folder / "run.json").exists()  # written by the driver, so it sees this folder
+        for old in (HISTORY, PROGRESS):
+            (folder / old).unlink(missing_ok=True)
+
+    def report(self, entry: dict[str, Any]) -> None:
+        """Write all lines again, in case the file was damaged since, and hear what became of the step before."""
+        self.lines.append(history_line(entry))
+        with whole_file(self.folder / HISTORY) as file:
+            file.write("".join(self.lines).encode())
+        self.hear()
+        self.reported = int(entry["epoch"])
+
+    def hear(self) -> None:
+        """The driver's verdict on the last step."""
+        if self.heard and await_verdict(self.folder, self.reported):
+            raise RunPruned(f"{self.name} was pruned")
+
+    def show(self, entry: dict[str, Any]) -> None:
+        """How far the trial is, for people."""
+        with (self.folder / PROGRESS).open("a") as file:
+            file.write(history_line(entry))
+
+
+class _Reporter:
+    """Reports the evaluations of the first seed by their epochs, or each seed when it is done."""
+
+    def __init__(self, job: TrialJob, folder: Path) -> None:
+        self.job, self.steps = job, Steps(job.name, folder)
+        self.values: list[float] = []  # of the seeds that are done
+        self.epochs = 0  # of all seeds
 
     def __call__(self, history: list[dict[str, Any]]) -> None:
         """The history of the seed under way."""
@@ -112,32 +135,15 @@ class _Reporter:
             epochs, value = before + int(entry["epoch"]), entry.get(key)
             if epochs > self.epochs and value is not None and math.isfinite(value):
                 self.epochs = epochs
-                self._show(mean([*self.values, value]))
+                self.steps.show({"epoch": self.epochs, key: mean([*self.values, value])})
                 if not self.job.by_seed and not self.values:
-                    self._report(entry | {OBJECTIVE: value})
+                    self.steps.report(entry | {OBJECTIVE: value})
 
     def next_seed(self, value: float | None) -> None:
         if value is None:
             raise RunError(f"the validation {self.job.metric} is NaN; a larger tune.validation may help")
         self.values.append(value)
         if self.job.by_seed:
-            self._report({"epoch": len(self.values), OBJECTIVE: value})
+            self.steps.report({"epoch": len(self.values), OBJECTIVE: value})
         if len(self.values) < len(self.job.seeds):
-            self._hear()
-
-    def _report(self, entry: dict[str, Any]) -> None:
-        """Write all lines again, in case the file was damaged since, and hear what became of the step before."""
-        self.lines.append(history_line(entry))
-        with whole_file(self.folder / HISTORY) as file:
-            file.write("".join(self.lines).encode())
-        self._hear()
-        self.reported = int(entry["epoch"])
-
-    def _hear(self) -> None:
-        if self.heard and await_verdict(self.folder, self.reported):
-            raise RunPruned(f"{self.job.name} was pruned after {self.epochs} epochs")
-
-    def _show(self, value: float) -> None:
-        """How far the trial is, for people: epochs of all seeds, mean of the seeds so far."""
-        with (self.folder / PROGRESS).open("a") as file:
-            file.write(history_line({"epoch": self.epochs, f"validation/{self.job.metric}": value}))
+            self.steps.hear()

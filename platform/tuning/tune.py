@@ -1,6 +1,7 @@
 """Runs a tuning from its settings to the chosen ones: studies on Optuna, their trials on Ray."""
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,29 +19,42 @@ from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
 
+Opened = Callable[[Any, TuneSettings, Any], list[Any]]  # settings, options, lease → studies
+End = Callable[[list[Any], Path, Ended], Ended]  # what is written when the studies have ended
+
 
 def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) -> Ended:
     """Drive every study to the end of its budget."""
     with doing(f"{settings.name}: opening the studies", in_log=False):
-        from permlab.platform.tuning.lease import open_lease
-        from permlab.platform.tuning.prepare import check_tuning, open_studies, storage_url, tuning_folder
-        from permlab.platform.tuning.study import database_errors
+        from permlab.platform.tuning.prepare import check_tuning, open_studies
 
     for dataset in settings.dataset:
         build_if_missing(dataset)
     options = settings.tune or TuneSettings()
     check_tuning(settings, options)
+    return run_studies(settings, options, address, runner, open_studies, _end)
+
+
+def run_studies(
+    settings: SweepSettings, options: TuneSettings, address: str | None, runner: Any, opened: Opened, end: End
+) -> Ended:
+    """Open the studies of a tuning and drive them; `end` writes what comes of them."""
+    with doing(f"{settings.name}: opening the studies", in_log=False):
+        from permlab.platform.tuning.lease import open_lease
+        from permlab.platform.tuning.prepare import storage_url, tuning_folder
+        from permlab.platform.tuning.study import database_errors
+
     folder, url = tuning_folder(settings), storage_url(settings, options)
     lease = open_lease(url)
     try:
         with database_errors(url), driving(folder):
             with doing(f"{settings.name}: opening the studies", in_log=False):
-                studies = open_studies(settings, options, lease)
+                studies = opened(settings, options, lease)
             open_folder(folder, settings, [])
             with closed_on_error(folder):
                 if all(tuned.study.over for tuned in studies):
-                    return _end(studies, folder, Ended())
-                return _drive(settings, options, studies, runner, folder, address)
+                    return end(studies, folder, Ended())
+                return _drive(settings, options, studies, runner, folder, address, end)
     finally:
         lease.close()
 
@@ -52,6 +66,7 @@ def _drive(
     runner: Any,
     folder: Path,
     address: str | None,
+    end: End,
 ) -> Ended:
     """Run trials on Ray until every study has used its budget."""
     from permlab.platform.display.live_view import SweepView
@@ -88,11 +103,11 @@ def _drive(
                 stopped = stop_signal()
         if stopped:
             message = "stopped; the same command resumes from the checkpoints"
-            return _end(studies, folder, Ended(128 + stopped, message))
+            return end(studies, folder, Ended(128 + stopped, message))
         if progress.failed > settings.max_failed:
             message = f"gave up after {progress.failed} failed trials (max_failed={settings.max_failed})"
-            return _end(studies, folder, Ended(1, message))
-        return _end(studies, folder, Ended())
+            return end(studies, folder, Ended(1, message))
+        return end(studies, folder, Ended())
 
 
 def _end(studies: list[Any], folder: Path, ended: Ended) -> Ended:

@@ -17,6 +17,7 @@ from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory import confirm, pairs
 from permlab.readouts.theory.bounds import sorting_key, theorem_bounds
+from permlab.readouts.theory.known_collisions import known_collision
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.readouts.theory.search import Measured, Pair, apply, explore, measure, meet, steps_of
 from permlab.readouts.theory.universality import Universality, check_universal, decidable
@@ -76,7 +77,7 @@ class Certificate:
 def certify(
     readout: Aggregation,
     n: int,
-    samples: int = 3000,
+    samples: int = 3500,
     steps: int = 300,
     seed: int = 0,
     budget: int = 20_000,
@@ -157,7 +158,8 @@ def _collision(
             if confirmed and _seems_to_collide(confirmed):
                 return confirmed, None
             unconfirmed = unconfirmed or pair
-    return None, unconfirmed
+    known = known_collision(readout, len(searches[0].X[0]))
+    return known, None if known else unconfirmed
 
 
 def _seems_to_collide(pair: Pair) -> bool:

@@ -65,6 +65,17 @@ def across_equal_rows(count: int, n: int, d: int, generator: Generator) -> tuple
     return first, second
 
 
+def opposite_moves(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Two equal rows among the others move by v and by −v: piecewise linear sums often do not see it."""
+    X, step, part = (normal(count, n, d, generator), normal(count, 1, d, generator), normal(count, 1, d, generator))
+    X[:, :2] = X.mean(dim=1, keepdim=True) + 0.3 * part
+    length = X.flatten(1).norm(dim=1) * (0.008 + 0.008 * torch.rand(count, generator=generator))
+    move, Y = step[:, 0] * (length / step[:, 0].norm(dim=1))[:, None], X.clone()
+    Y[:, 0] += move
+    Y[:, 1:2] -= move[:, None]
+    return X, Y
+
+
 def small_integers(count: int, n: int, d: int, generator: Generator) -> tuple[Tensor, Tensor]:
     """Entries −1, 0, 1, and Y is X with every column permuted on its own: ties everywhere, equal column sums."""
     X = torch.randint(-1, 2, (count, n, d), generator=generator).double()
@@ -79,6 +90,7 @@ FAMILIES: dict[str, Family] = {
     "across zero": across_zero,
     "across equal rows": across_equal_rows,
     "small integers": small_integers,
+    "opposite moves": opposite_moves,
 }
 
 

@@ -20,6 +20,7 @@ from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.dropout import Dropout
 from permlab.tasks.engine.dense import KINDS
 from permlab.tasks.engine.fast_task import FastTask
+from permlab.tasks.engine.optimiser import OPTIMISERS
 from permlab.tasks.engine.pools import POOLS
 from permlab.tasks.engine.stepper import LOSSES, PARTS, Stepper
 from permlab.tasks.gcn import GCN
@@ -72,10 +73,12 @@ def unknown(task: GraphTask, data: GraphData) -> str | None:
             ("readout", model.readout, tuple(POOLS)),
             ("head", head, (Head,)),
             ("scale", model.scale, (NoneType,)),
+            ("scaling of the features", model.features, (NoneType,)),
         ]
         if type(model.backbone) is GCN and type(head) is Head:
             activations = (model.backbone.activation, model.backbone.last_activation, head.activation)
             exact += [("activation", each, tuple(getattr(nn, name) for name in KINDS)) for each in activations]
+            exact += [("normalisation", each, (nn.Identity,)) for each in model.backbone.norms]
             exact += [("dropout", each, (Dropout,)) for each in (model.backbone.dropout, head.dropout)]
             exact += [("layer of the head", each, (nn.Linear,)) for each in (*head.inner, head.last)]
             exact += [("layer of the head", head.first, (nn.Linear, RaggedLinear))]
@@ -129,6 +132,10 @@ def _unfit(task: GraphTask, data: GraphData) -> str | None:
         return "the engine does not know weights of positive labels"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
+    if not task.model.backbone.biases:  # type: ignore[union-attr]
+        return "the engine takes layers of Γ that have a bias"
+    if task.recipe.optimizer not in OPTIMISERS:
+        return f"the engine does not know the optimiser {task.recipe.optimizer}"
     if task.recipe.scheduler != "none":
         return f"the scheduler {task.recipe.scheduler} moves the learning rate"
     if data.train_loader is not TrainLoader:

@@ -13,6 +13,7 @@ from torch import nn
 from permlab.tasks.engine.compiled import compiled
 from permlab.tasks.engine.room import aligned
 
+OPTIMISERS = ("adam", "adamw", "sgd")  # whose steps `FlatOptimiser` takes
 _LINE = 16  # floats: every parameter begins at a cache line
 
 

@@ -1,4 +1,4 @@
-"""Sums of piecewise linear functions have collisions; the search is too coarse for those of adaptive ReLU."""
+"""Sums of piecewise linear functions have collisions."""
 
 import torch
 

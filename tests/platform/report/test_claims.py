@@ -194,7 +194,7 @@ def test_every_difference_from_the_papers_recipe_is_listed_beside_the_comparison
     texts = [words(answers_section(findings)), to_latex([make(findings) for make in (answers_section, tables_section)])]
     expected = [
         "train.epochs=40 (the paper: 300)",
-        "model.dropout=0.1 (the paper: 0.0)",
+        "model.dropout=0.1 (the paper does not say)",
         "readout={'key': 'ones'} (the paper: {})",
         "train.optimizer=adam, train.learning_rate=0.001 (ordering, kernels, identity, augment, sort, set2set), 0.01",
         "150 graphs held out (the paper: 200)",

@@ -210,7 +210,7 @@ RULES: list[Rule] = [
     ),
     # the paper's recipe
     (r"model\.last_activation=none \(.*", lambda s, m: {c.model.last_activation for c in s.finished} == {"none"}),
-    (r"model\.dropout=(.*) \(the paper: 0\.0\)", lambda s, m: told(m[1], lambda c: str(c.model.dropout), s)),
+    (r"model\.dropout=(.*) \(the paper does not say\)", lambda s, m: told(m[1], lambda c: str(c.model.dropout), s)),
     (r"train\.epochs=(.*) \(the paper: 300\)", lambda s, m: told(m[1], lambda c: str(c.train.epochs), s)),
     (r"train\.optimizer=adam, train\.learning_rate=(.*) \(the paper names neither\)", lambda s, m: told(m[1], rate, s)),
     (r"a random split per seed \(the paper: one.*", lambda s, m: own_splits(s)),

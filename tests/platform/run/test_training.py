@@ -4,6 +4,7 @@ import signal
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytorch_lightning as pl
@@ -78,6 +79,7 @@ def stopped_then_resumed(cell, options: list[str], *stops: int) -> tuple[Result,
     [
         [],
         ["model.dropout=0.3"],
+        ["model.norm=batch", "model.feature_scaling=standard", "train.optimizer=momentum"],
         ["method=augment", "train.fresh_permutations=true"],
         ["train.scheduler=cosine"],
         ["train.scheduler=plateau", "train.optimizer=sgd", "train.learning_rate=0.5"],
@@ -294,3 +296,35 @@ def test_weights_that_are_not_finite_are_not_saved(cell) -> None:
     with pytest.raises(RunError):
         training.run()
     assert not (training.folder / "checkpoint.pt").exists()
+
+
+RECIPES = [
+    ["model.norm=batch"], ["model.norm=layer"], ["model.bias=false"], ["model.feature_scaling=standard"],
+    ["model.feature_scaling=minmax"], ["train.optimizer=momentum"], ["model.init=glorot"], ["model.init=kipf"],
+]  # fmt: skip
+
+
+def test_every_part_of_a_recipe_changes_training_and_holds_on_permuted_nodes(cell) -> None:
+    results = [cell(*words, runs=str(i)).run() for i, words in enumerate([[], *RECIPES])]
+    losses = {result.metrics["train"]["loss"] for result in results}
+    assert len(losses) == len(results)
+    for words, result in zip([[], *RECIPES], results, strict=True):
+        assert result.metrics["holdout"]["auc"] == result.metrics["holdout_perm"]["auc"], words
+        drawn = not words or words[0].startswith("model.init")
+        assert result.engine["name"] == ("fast" if drawn else "plain"), (words, result.engine)
+        assert drawn or words[0] in result.engine["reason"]
+
+
+def test_features_are_scaled_by_the_training_graphs_alone_and_so_are_predictions(cell, tmp_path: Path) -> None:
+    training = cell("model.feature_scaling=standard", "data.holdout=30", "data.split_seed=3")
+    nodes = np.concatenate(
+        [np.arange(*training.store.node_ptr[graph : graph + 2]) for graph in training.data.split.train]
+    )
+    x = training.store.raw_features(nodes).astype(np.float64)
+    assert torch.equal(training.task.model.features.shift, torch.from_numpy(x.mean(axis=0)).float())
+    result = run_cell(training.settings)
+    finished = FinishedRun.load(training.folder)
+    assert torch.equal(finished.model.features.shift, training.task.model.features.shift)
+    store, predictions, _ = finished.predict(training.settings.dataset)
+    measured = finished.measure(predictions, store, training.data.split.holdout)
+    assert measured == pytest.approx(result["metrics"]["holdout"])

@@ -57,7 +57,7 @@ def test_the_league_has_every_readout_that_takes_both_data_sets() -> None:
         (["d=ten"], "d=ten: input should be a valid integer"),
         (["seed=-1"], "seed=-1"),
         (["dataset=qm8"], "unknown data set 'qm8'; did you mean 'qm9'?"),
-        (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw' or 'sgd'"),
+        (["train.optimizer=lbfgs"], "train.optimizer=lbfgs: input should be 'adam', 'adamw', 'sgd' or 'momentum'"),
         (["train.learning_rate=nan"], "train.learning_rate=nan"),
         (["train.fresh_permutations=true"], "train.fresh_permutations needs train.permutations above 0"),
         (["train.patience=3"], "train.patience needs .* data.validation"),
@@ -230,6 +230,24 @@ def test_settings_that_came_later_are_in_the_key_when_they_are_set() -> None:
     later = [
         {}, {"model": {"backbone": "gin"}}, {"backbone": {"heads": 2}}, {"objective": {"loss": "huber"}},
         {"objective": {"standardise": True}}, {"data": {"target": "gap"}}, {"method": "kernels"},
-        {"method": "kernels,kernels=400"},
+        {"method": "kernels,kernels=400"}, {"model": {"norm": "batch"}}, {"model": {"bias": False}},
+        {"model": {"feature_scaling": "standard"}}, {"model": {"init": "he"}}, {"train": {"optimizer": "momentum"}},
     ]  # fmt: skip
     assert len({cell_key(RunSettings(**settings), "digest") for settings in later}) == len(later)
+
+
+def test_options_under_a_readouts_name_are_for_it_alone() -> None:
+    options = {"sigma": 1.0, "kernels": {"sigma": 2.0, "kernels": 50}, "set2set": {"steps": 5}}
+    found = {method: RunSettings(method=method, readout=options).readout for method in ("kernels", "set2set", "sum")}
+    assert found["kernels"] == {"sigma": 2.0, "kernels": 50}
+    assert found["set2set"] == {"sigma": 1.0, "steps": 5} and found["sum"] == {"sigma": 1.0}
+    alone = RunSettings(method="kernels", readout={"kernels": 50, "sigma": 2.0})
+    assert cell_key(alone, "x") == cell_key(RunSettings(method="kernels", readout=options), "x")
+    sweep = SweepSettings(method=["kernels", "sum"], readout={"kernels": {"kernels": 50}})
+    assert [cell.readout for cell in sweep.cells()] == [{"kernels": 50}, {}]
+
+
+def test_training_alone_may_be_measured() -> None:
+    assert read("data.train_only=true").splits_at_end == ("train",)
+    with pytest.raises(ConfigError, match="without a validation part"):
+        read("data.train_only=true", "data.validation=0.1")

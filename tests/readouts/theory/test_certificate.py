@@ -57,7 +57,7 @@ def test_no_true_fact_is_refuted(method: str, n: int, d: int) -> None:
     readout = build(method, d=d, max_nodes=n)
     certified = certify(readout, n, steps=1)
     assert certified.contradictions(readout) == [] and certified.collision is None and certified.jump is None
-    assert certified.unconfirmed is not None or method == "identity"  # float64 still sees a collision: it was looked at
+    assert certified.unconfirmed is not None or method in ("identity", "alpha2")  # float64 sees a collision, still
 
 
 def test_a_move_within_a_proved_bound_is_not_a_jump() -> None:

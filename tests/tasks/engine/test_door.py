@@ -16,7 +16,9 @@ from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.engine import door
 from permlab.tasks.engine.door import FastTask, Refusal, open_engine
 from permlab.tasks.model import Head, Standardise
+from permlab.tasks.norms import norm_of
 from permlab.tasks.objectives import BinaryClassification, MultiClass, Objective, Regression, choose_objective
+from permlab.tasks.scaling import ScaleFeatures
 from permlab.tasks.task import GraphTask, Recipe
 from tests.readouts.cases import CauchyKernels, MeanInstead
 from tests.tasks.engine.making import make_data, make_task
@@ -51,6 +53,18 @@ def parameter_hook(task: GraphTask) -> None:
     task.model.head.last.weight.register_hook(lambda grad: 0 * grad)
 
 
+def normed(task: GraphTask) -> None:
+    task.model.backbone.norms[1] = norm_of("batch", 18)
+
+
+def unbiased(task: GraphTask) -> None:
+    task.model.backbone.biases = nn.ParameterList()
+
+
+def scaled(task: GraphTask) -> None:
+    task.model.features = ScaleFeatures(torch.zeros(8), torch.ones(8))
+
+
 CHANGES: dict[str, tuple[Callable[[GraphTask], Any], str]] = {
     "hook on the readout": (hooked(lambda model: model.readout), "hook"),
     "hook on a layer": (hooked(lambda model: model.head.inner[0]), "hook"),
@@ -60,6 +74,10 @@ CHANGES: dict[str, tuple[Callable[[GraphTask], Any], str]] = {
     "a frozen parameter": (frozen, "head.last.bias"),
     "another activation": (own_activation, "LeakyReLU"),
     "double precision": (lambda task: task.double(), "float64"),
+    "a norm": (normed, "normalisation BatchNorm"),
+    "no biases": (unbiased, "have a bias"),
+    "scaled features": (scaled, "scaling of the features ScaleFeatures"),
+    "another optimiser": (lambda task: setattr(task, "recipe", Recipe("momentum")), "optimiser momentum"),
 }
 
 

@@ -12,7 +12,8 @@ from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.data import GraphData, TrainLoader
 from permlab.tasks.engine.door import open_engine
 from permlab.tasks.engine.fast_task import FastTask
-from permlab.tasks.task import OPTIMIZERS, GraphTask, Recipe
+from permlab.tasks.engine.optimiser import OPTIMISERS
+from permlab.tasks.task import GraphTask, Recipe
 from tests.tasks.engine.making import make_data, make_task
 
 
@@ -38,7 +39,7 @@ def fast(task: GraphTask, data: GraphData, **options: Any) -> FastTask:
     return fast_task
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", OPTIMISERS)
 @pytest.mark.parametrize("method", PAPER_METHODS)
 def test_training_agrees_with_autograd(store: GraphStore, method: str, optimizer: str) -> None:
     recipe = Recipe(optimizer=optimizer, learning_rate=1e-4, weight_decay=0.01)

@@ -1,0 +1,138 @@
+"""The page of the reproduction: a pure function of the stored cells, and right about them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from permlab.platform.report.results import paper_numbers
+from permlab.platform.report.scorecard import repeated
+from permlab.platform.reproduce.page import CELLS, PAGE, findings_of, numbers_of, write_data, write_page
+from permlab.readouts.names import PAPER_METHODS
+
+DOCS = Path(__file__).parents[3] / "docs"
+SPREAD = 0.004
+FACTS: dict[str, Any] = {
+    "sweeps": [
+        {
+            "recipe": "default", "name": "whole", "status": "FINISHED", "starts": 4, "wall_clock": 7200.0,
+            "surroundings": ["command: permlab sweep name=whole"],
+        }
+    ],
+    "searches": [
+        {
+            "name": "fit", "dataset": "qm9", "method": "sum, ordering", "d": "10", "finished": 2, "pruned": 1,
+            "importances": {"model.norm": 0.75, "model.init": 0.25}, "seconds": 3600.0, "best": 1,
+            "outcome": {
+                "default": {"train": {"all": 0.9}, "holdout": {"all": 0.8}},
+                "fitted": {"train": {"all": 0.3}, "holdout": {"all": 0.7}},
+            },
+            "trials": [
+                {"number": 0, "value": 0.9, "by_method": {"sum": 0.1, "ordering": 1.2}, "values": {"x": 1}},
+                {"number": 1, "value": 0.3, "by_method": {"sum": 0.3, "ordering": 0.3}, "values": {"x": 2}},
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+def cells(seeds: int = 3, moved: float = 0.0) -> pd.DataFrame:
+    """The paper's numbers, `moved`, with a little luck per seed."""
+    rows: list[dict[str, Any]] = []
+    luck = np.random.default_rng(0)
+    for dataset, d, method in dict.fromkeys(kind[:3] for kind in paper_numbers()):
+        for seed in range(seeds):
+            row: dict[str, Any] = {"recipe": "default", "dataset": dataset, "d": d, "method": method, "seed": seed}
+            row |= {"status": "FINISHED", "epoch": 300, "epochs": 300, "threads": 1, "seconds": 600.0, "engine": "fast"}
+            row |= {"oscillation": 0.01 + 0.1 * (method in ("identity", "augment"))}
+            for kind, value in paper_numbers().items():
+                if kind[:3] == (dataset, d, method):
+                    row[f"{kind[3]}/{kind[4]}"] = value + moved + SPREAD * luck.standard_normal()
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def page(docs: Path, table: pd.DataFrame, facts: dict[str, Any] | None = None) -> str:
+    write_data(docs / "data", table, FACTS if facts is None else facts)
+    return write_page(docs).read_text()
+
+
+def score(text: str, dataset: str = "both") -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"| {dataset} | all methods"))
+    return [part.strip() for part in line.strip("|").split("|")][2:]
+
+
+def test_the_papers_own_numbers_match(tmp_path: Path) -> None:
+    text = page(tmp_path, cells())
+    counted = [kind for kind in paper_numbers() if not repeated(kind)]
+    trained = sum(kind[3] == "train" for kind in counted)
+    measured, training, held_out, _ = score(text)
+    assert measured == f"{len(counted)} of {len(counted)}"
+    assert training.endswith(f" of {trained}") and int(training.split()[0]) >= 0.9 * trained
+    assert int(held_out.split()[0]) >= 0.85 * (len(counted) - trained)
+    assert "the paper's tables 18 of 19, default 19 of 20" in text
+    assert "Nothing: every cell was run to its end." in text
+
+
+def test_numbers_far_from_the_papers_are_outside(tmp_path: Path) -> None:
+    table = cells(moved=0.2)
+    assert score(page(tmp_path, table))[1].startswith("0 of ")
+    assert float(score(page(tmp_path, table), "QM9")[3]) == pytest.approx(0.2, abs=0.002)
+    numbers = numbers_of(findings_of(table, "default"))
+    assert len(numbers) == 336 and not any(number.inside for number in numbers.values())
+
+
+def test_the_16_tables_have_every_number(tmp_path: Path) -> None:
+    text = page(tmp_path, cells())
+    tables = re.findall(r"\*\*(PROTEINS\\_full|QM9), (accuracy|AUC|AP|MAE), d = (\d+)\*\*\n\n((?:\|.*\n)+)", text)
+    assert len(tables) == 16
+    papers = sorted(f"{value:.3f}" for value in paper_numbers().values())
+    shown = []
+    for *_, table in tables:
+        rows = [[part.strip() for part in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+        assert [row[0] for row in rows] == list(PAPER_METHODS)
+        shown += [row[column] for row in rows for column in (1, 3, 5)]
+        assert all(re.fullmatch(r"\d\.\d{3} ± \d\.\d{3} [✓✗]", row[column]) for row in rows for column in (2, 4, 6))
+    assert sorted(shown) == papers
+
+
+def test_a_single_seed_has_no_verdict(tmp_path: Path) -> None:
+    text = page(tmp_path, cells(seeds=1))
+    assert score(text)[1:3] == ["–", "–"] and "✓" not in text.partition("**PROTEINS")[2]
+
+
+def test_what_is_missing_is_named_with_how_far_it_got(tmp_path: Path) -> None:
+    table = cells(seeds=1)
+    table = table[~((table["dataset"] == "qm9") & (table["method"] == "sort"))].reset_index(drop=True)
+    place = table.index[(table["dataset"] == "qm9") & (table["method"] == "augment") & (table["d"] == 100)]
+    table.loc[place, ["status", "epoch"]] = ["KILLED", 170]
+    text = page(tmp_path, table)
+    assert "default: QM9, augment, d = 100, seed 0: epoch 170 of 300" in text
+    assert "default: QM9, not planned: sort d = 1, sort d = 10, sort d = 50, sort d = 100" in text
+
+
+def test_cost_and_search_are_told(tmp_path: Path) -> None:
+    text = page(tmp_path, cells())
+    assert "| default | QM9 | 84 | 14.0 | fast 84 |" in text  # 84 cells of 600 s
+    assert "| whole | default | 2.0 | 4 |" in text
+    assert "| training, all methods | 0.900 | 0.300 |" in text and "| holdout, all methods | 0.800 | 0.700 |" in text
+    assert "| model.norm | 75% |" in text and "* command: permlab sweep name=whole" in text
+    assert "come closer to the paper by a fifth or more: sum." in text
+
+
+def test_the_page_is_written_again_as_it_was(tmp_path: Path) -> None:
+    first = page(tmp_path, cells())
+    pictures = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}
+    assert write_page(tmp_path).read_text() == first and set(pictures) == {
+        "reproduction-train.png", "reproduction-holdout.png",
+    }  # fmt: skip
+    assert all(f"]({name})" in first for name in pictures)
+
+
+@pytest.mark.skipif(not (DOCS / "data" / CELLS).exists(), reason="the long sweeps have not been published yet")
+def test_the_published_page_is_what_its_data_say(tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(DOCS / "data")
+    assert write_page(tmp_path).read_text() == (DOCS / PAGE).read_text()
