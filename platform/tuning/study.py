@@ -8,7 +8,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,7 +194,8 @@ class Study:
         """Return the trials of dead drivers to the queue."""
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if not self.lease.alive(trial.user_attrs.get("driver")):
-                self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
+                with suppress(optuna.exceptions.UpdateFinishedTrialError):  # its driver ended it, then died
+                    self.storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
 
     def wants_more(self) -> bool:
         """Is there budget that neither finished nor running trials use?"""

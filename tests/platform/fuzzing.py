@@ -169,6 +169,14 @@ class Grammar:
     def tune(self) -> list[str]:
         return [*SMALL, *self.settings(SWEEP_KEYS), "runs=/proc/nowhere", *self.options()]
 
+    def reproduce(self) -> list[str]:
+        return [*self.settings(SWEEP_KEYS), "runs=/proc/nowhere", *self.options("--search-only")]
+
+    def reproduction(self) -> list[str]:
+        """From no sweep at all, or from one that is not there: written into this folder."""
+        named = self.some(lambda: self.pick("--default", "--fitted", "--search") + f"={self.value()}", 2)
+        return ["--docs=docs", *named, *self.options(f"--runs={self.value()}")]
+
     def status(self) -> list[str]:
         return [*self.some(self.value, 1), *self.options(f"--runs={self.value()}")]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.fuzzing import calls, prepare
+from permlab.platform.cli import VERBS
+from tests.platform.fuzzing import Grammar, calls, prepare
 
 CALLS, SEED = int(os.environ.get("PERMLAB_FUZZ_CALLS", "50")), int(os.environ.get("PERMLAB_FUZZ_SEED", "0"))
 LONGEST = 30  # seconds of CPU that a call may take, in its own process
@@ -49,6 +50,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class TooLong(BaseException):
     """Not an Exception: nothing on the way catches it."""
+
+
+def test_the_grammar_knows_every_verb() -> None:
+    assert not [verb for verb in VERBS if not hasattr(Grammar, verb)]
 
 
 def test_random_calls_end_well(permlab, here: Path) -> None:

@@ -101,6 +101,25 @@ def slow_objective(job: TrialJob) -> dict[str, Any]:
     return objective(job, pause=0.01, waits=True)
 
 
+def open_study(
+    url: str, lease: Any, options: TuneSettings, design: dict[str, Any] | None = None, name: str = NAME
+) -> Study:
+    space = parse_space(SPACE)
+    return Study(
+        name=name,
+        storage=open_storage(url, lease),
+        lease=lease,
+        space=space,
+        defaults=defaults(RunSettings(), space),
+        measure="validation AUC",
+        maximise=True,
+        tune=options,
+        epochs=EPOCHS,
+        every=1,
+        design={"seed": options.seed} if design is None else design,
+    )
+
+
 def drive(
     url: str,
     runs: Path,
@@ -115,22 +134,9 @@ def drive(
     """Drive one study to its end; returns its summary and its choice."""
     options = TuneSettings(**{"space": SPACE, "seeds": 1} | tune)
     settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
-    space = parse_space(SPACE)
     lease = open_lease(url)
     try:
-        study = Study(
-            name=NAME,
-            storage=open_storage(url, lease),
-            lease=lease,
-            space=space,
-            defaults=defaults(settings, space),
-            measure="validation AUC",
-            maximise=True,
-            tune=options,
-            epochs=EPOCHS,
-            every=1,
-            design={"seed": options.seed} if design is None else design,
-        )
+        study = open_study(url, lease, options, design)
         tuned = Tuned(
             study,
             settings,
@@ -326,6 +332,25 @@ def test_two_drivers_killed_at_random_share_a_budget(postgres: str, tmp_path: Pa
     assert sorted(row["number"] for row in rows) == list(range(40))
     assert {row["state"] for row in rows} == {"COMPLETE", "PRUNED"}
     assert all(row["epochs"] == EPOCHS for row in rows if row["state"] == "COMPLETE")
+
+
+def test_a_trial_that_ends_while_another_driver_looks_is_not_taken_back(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = TuneSettings(space=SPACE, seeds=1, trials=2)
+    first, second = (open_study(postgres, open_lease(postgres), options, name="race") for _ in range(2))
+    asked = first.ask()
+    assert asked
+
+    def ends_and_dies(_: int | None) -> bool:
+        first.complete(asked.number, 0.5, EPOCHS, 1.0)
+        first.lease.close()
+        return False
+
+    monkeypatch.setattr(second.lease, "alive", ends_and_dies)
+    following = second.ask()
+    assert following and following.number == 1 and second.finished == 1
+    second.lease.close()
 
 
 def start(url: str, runs: Path) -> subprocess.Popen[str]:
