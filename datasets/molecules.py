@@ -19,6 +19,7 @@ from permlab.datasets.atoms import BOND, CHIRALITY, HYBRIDISATION, HYDROGEN, LAY
 from permlab.datasets.chunk import pointer
 from permlab.datasets.errors import DataError
 
+MOST_CHARACTERS = 10_000  # of a SMILES: RDKit takes minutes over longer ones
 GUARD = (
     "molecules are read by several processes, which import your script: put its work under "
     "`if __name__ == '__main__':`, or build the data set first with: permlab data build NAME"
@@ -63,7 +64,7 @@ def read_smiles(smiles: list[str], layout: str = "qm9", scaffolds: bool = False)
     valid, heavy, group, scaffold = [], [], [], []
     atoms, ends, bonds = [], [], []
     for text in smiles:
-        molecule = Chem.MolFromSmiles(text) if text else None
+        molecule = Chem.MolFromSmiles(text) if 0 < len(text) <= MOST_CHARACTERS else None
         if molecule is None or not molecule.GetNumAtoms():
             valid.append(False)
             continue

@@ -15,7 +15,7 @@ import pyarrow.compute
 from permlab.datasets.chunk import GraphChunk, make_chunk
 from permlab.datasets.errors import DataError
 from permlab.datasets.left_out import LeftOut
-from permlab.datasets.molecules import Molecules, read_in_parallel
+from permlab.datasets.molecules import MOST_CHARACTERS, Molecules, read_in_parallel
 from permlab.datasets.randomness import random_order
 
 ROWS_A_CHUNK = 2048
@@ -85,8 +85,8 @@ class SmilesRows:
             if not skip_invalid and not molecules.valid.all():
                 bad = int(np.argmin(molecules.valid))
                 raise DataError(
-                    f"{self.name}, row {rows[bad] + 1}: {texts[bad]!r} is not a SMILES that RDKit reads; "
-                    "fix the row or pass skip_invalid=true"
+                    f"{self.name}, row {rows[bad] + 1}: {texts[bad][:200]!r} is not a SMILES that RDKit reads, of at "
+                    f"most {MOST_CHARACTERS:,} characters; fix the row or pass skip_invalid=true"
                 )
             unused = np.flatnonzero(~(molecules.valid & _labelled(y)))
             left_out.add([(rows[i] + 1, texts[i], _why(texts[i], molecules.valid[i], y[i])) for i in unused])

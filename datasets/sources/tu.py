@@ -121,14 +121,14 @@ class TU(Source):
             elif kind == "labels":
                 part, columns = self._one_hot(tables["node_labels"], "node"), None
             elif kind == "degree":
-                part, columns = _degrees(tables["A"], n)
+                part, columns = self._degrees(tables["A"], n)
             else:
                 part, columns = np.ones((n, 1), dtype=np.float32), None
             if parts and len(part) != len(parts[0]):
                 raise DataError(f"tu:{self.name} has {len(part)} lines of node {kind} for {len(parts[0])} nodes")
             parts.append(part)
             names += columns or [f"{kind.removesuffix('s')}_{i}" for i in range(part.shape[1])]
-        return np.concatenate(parts, axis=1), tuple(names)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1), tuple(names)
 
     def _edge_features(self, tables: dict[str, np.ndarray]) -> tuple[np.ndarray | None, tuple[str, ...]]:
         """[e, s] in the order of the lines of A, and the names of the columns."""
@@ -150,14 +150,38 @@ class TU(Source):
         labels = labels.astype(np.int64)
         labels -= labels.min(axis=0)
         n, first = len(labels), pointer(labels.max(axis=0) + 1)  # the first column of every kind of label
-        if first[-1] > MAX_FEATURES or n * first[-1] > MAX_ENTRIES:
-            raise DataError(
-                f"tu:{self.name} has {of} labels up to {labels.max():,} for {n:,} {of}s: one-hot, these are more than "
-                f"{MAX_FEATURES:,} features or {MAX_ENTRIES:,} numbers"
-            )
+        self._check_size(n, int(first[-1]), f"{of} labels up to {labels.max():,} for {n:,} {of}s")
         rows = np.zeros((n, first[-1]), dtype=np.float32)
         rows[np.arange(n)[:, None], labels + first[:-1]] = 1
         return rows
+
+    def _degrees(self, edges: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
+        """The degree of every node, one-hot, [n, degrees]; if it is large, with log(1 + degree) as one more column.
+
+        Both directions of an edge count once, loops not at all: as the graphs are stored.
+        """
+        src, dst = edges.reshape(-1, 2).T.astype(np.int64) - 1
+        inside = (src != dst) & (src >= 0) & (dst >= 0) & (src < n) & (dst < n)  # others are refused later
+        src, dst = src[inside], dst[inside]
+        degree = np.bincount(np.unique(np.concatenate([src * n + dst, dst * n + src])) // max(n, 1), minlength=n)
+        last = min(int(degree.max()), MOST_DEGREES)
+        large = last < degree.max()
+        self._check_size(n, last + 1 + large, f"degrees up to {degree.max():,} for {n:,} nodes")
+        rows = np.zeros((n, last + 1 + large), dtype=np.float32)
+        rows[np.arange(n), np.minimum(degree, last)] = 1
+        names = [f"degree_{i}" for i in range(last + 1)]
+        if large:
+            rows[:, -1] = np.log1p(degree)
+            names = [*names[:-1], f"{names[-1]}_or_more", "log_degree"]
+        return rows, names
+
+    def _check_size(self, n: int, columns: int, what: str) -> None:
+        """Refuse a one-hot matrix [n, columns] that would fill the memory."""
+        if columns > MAX_FEATURES or n * columns > MAX_ENTRIES:
+            raise DataError(
+                f"tu:{self.name} has {what}: one-hot, these are more than {MAX_FEATURES:,} features or "
+                f"{MAX_ENTRIES:,} numbers"
+            )
 
     def _graph_of_node(self, tables: dict[str, np.ndarray], graphs: int) -> np.ndarray:
         """[n], ascending from 0."""
@@ -176,24 +200,6 @@ class ProteinsFull(TU):
     argument: ClassVar[str | None] = None  # type: ignore[assignment]
 
     name: str = field(default="PROTEINS_full", init=False)
-
-
-def _degrees(edges: np.ndarray, n: int) -> tuple[np.ndarray, list[str]]:
-    """The degree of every node, one-hot, [n, degrees]; if it is large, with log(1 + degree) as one more column.
-
-    Both directions of an edge count once, loops not at all: as the graphs are stored.
-    """
-    src, dst = edges.reshape(-1, 2).T.astype(np.int64) - 1
-    inside = (src != dst) & (src >= 0) & (dst >= 0) & (src < n) & (dst < n)  # others are refused later
-    src, dst = src[inside], dst[inside]
-    degree = np.bincount(np.unique(np.concatenate([src * n + dst, dst * n + src])) // max(n, 1), minlength=n)
-    last = min(int(degree.max()), MOST_DEGREES)
-    one_hot = (np.minimum(degree, last)[:, None] == np.arange(last + 1)).astype(np.float32)
-    names = [f"degree_{i}" for i in range(last + 1)]
-    if last == degree.max():
-        return one_hot, names
-    names[-1] += "_or_more"
-    return np.column_stack([one_hot, np.log1p(degree, dtype=np.float32)]), [*names, "log_degree"]
 
 
 def _chunks(

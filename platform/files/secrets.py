@@ -13,7 +13,8 @@ HIDDEN = "***"
 # A password should be percent-encoded. One that is not may contain /, @ and quotes: it ends at the last @ before a
 # blank. Without such an @ it may contain blanks too, unless it looks like a port.
 _IN_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/]*):(?:\S*@|(?!\d+(?:[/\s]|$))[^@\n]*@)")
-_BY_NAME = re.compile(r"((?:passw(?:or)?d|token|secret(?:_access_key)?)\s*=\s*)(?:'[^']*'|[^\s&]+)", re.IGNORECASE)
+_NAME = r"(?:passw(?:or)?d|pwd|token|secret(?:_access_key)?|api_?key|access_key)"
+_BY_NAME = re.compile(rf"""({_NAME}["']?\s*[=:]\s*)(?:'[^']*'|"[^"]*"|[^\s&,}}]+)""", re.IGNORECASE)
 
 
 def mask(text: str) -> str:

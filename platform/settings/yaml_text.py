@@ -12,6 +12,18 @@ class _Loader(yaml.SafeLoader):
     """The scalars of YAML 1.2: 010 is ten, 1e-3 a number; 2026-11-16, 12:30 and `on` are words."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012  PyYAML's name; not those of YAML 1.1
+    _merged = 0  # values that `<<` has copied so far
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Copies what `<<` names into the mapping; merges of merges would grow without end."""
+        super().flatten_mapping(node)
+        self._merged += len(node.value)
+        if self._merged > MOST_VALUES:
+            raise TooLarge(f"holds more than {MOST_VALUES:,} values")
+
+
+class TooLarge(ValueError):
+    """More than settings can be."""
 
 
 _SCALARS = {
@@ -39,6 +51,8 @@ def load_yaml(text: str) -> Any:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError(f"has more than {MOST_LEVELS} levels") from None
+    except TooLarge:
+        raise
     except ValueError:  # Python's own limit
         raise ValueError("holds a number of more than 4,300 digits") from None
     check_size(tree)

@@ -51,6 +51,10 @@ def test_invalid_smiles_are_marked_and_left_out() -> None:
     assert molecules.counts.tolist() == [5, 3]
 
 
+def test_an_endless_smiles_is_invalid() -> None:
+    assert read_smiles(["C" * 500_000, "C"]).valid.tolist() == [False, True]
+
+
 def test_invalid_smiles_alone_give_no_molecules() -> None:
     assert len(read_smiles(["C1CC"]).counts) == 0
 

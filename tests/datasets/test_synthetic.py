@@ -46,6 +46,7 @@ def test_a_longer_data_set_begins_with_the_shorter_one() -> None:
         ({"task": "ranking"}, "ranking.*choose from regression, classification"),
         ({"min_nodes": 5, "max_nodes": 4}, "1 <= min_nodes <= max_nodes"),
         ({"graphs": 0}, "graphs=0"),
+        ({"graphs": 99_999_999, "max_nodes": 9999}, "the limit of both multiplied is 1,000,000,000"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters: dict, message: str) -> None:

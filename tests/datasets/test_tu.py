@@ -12,6 +12,7 @@ from permlab.datasets import download
 from permlab.datasets.cache import build
 from permlab.datasets.download import unzip
 from permlab.datasets.errors import DataError, DataUsageError
+from permlab.datasets.sources import tu
 from permlab.datasets.store import GraphStore
 from tests.datasets.serving import serving
 
@@ -107,6 +108,13 @@ def test_large_degrees_share_a_column_and_have_their_logarithm(own_mirror: Path)
     assert x[0, 64] == x[1, 1] == 1 and x[0, 65] == np.float32(np.log(71))
 
 
+def test_features_that_would_fill_the_memory_are_refused(own_mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tu, "MAX_ENTRIES", 14)  # five nodes with degrees 0, 1, 2 give 15 numbers
+    bare(own_mirror, TINY["A"])
+    with pytest.raises(DataError, match=r"tu:BARE has degrees up to 2 for 5 nodes: one-hot, .* 14 numbers"):
+        build("tu:BARE")
+
+
 def test_attributes_and_labels_by_choice(own_mirror: Path) -> None:
     archive(own_mirror, node_attributes="0.5\n1.5\n2.5\n3.5\n4.5\n")
     assert build("tu:TINY").feature_names == ["attribute_0"]
@@ -128,7 +136,7 @@ def test_attributes_and_labels_by_choice(own_mirror: Path) -> None:
         ("labels+labels", "features='labels\\+labels'"),
     ],
 )
-def test_features_that_there_are_not(own_mirror: Path, features: str, message: str) -> None:
+def test_missing_features_are_refused(own_mirror: Path, features: str, message: str) -> None:
     archive(own_mirror)
     with pytest.raises(DataUsageError, match=message):
         build(f"tu:TINY,features={features}")

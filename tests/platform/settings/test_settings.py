@@ -114,6 +114,10 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)
 )
 
+MERGES = f"a0: &a0 {{{', '.join(f'k{i}: x' for i in range(10))}}}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, 10)
+)
+
 
 @pytest.mark.parametrize(
     ("text", "says"),
@@ -121,7 +125,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: [", "is not YAML"),
         ("- 1\n", "must hold settings"),
         (BOMB, "holds more than 100,000 values"),
+        (MERGES, "holds more than 100,000 values"),
         ("readout: &a\n  inner: *a\n", "has more than 20 levels"),
+        ("readout: &a {<<: *a}\n", "has more than 20 levels"),
         ("readout: {x: &a [*a]}\n", "has more than 20 levels"),
         (f"readout: {'[' * 5000}{']' * 5000}\n", "has more than 20 levels"),
         (f"d: {'9' * 5000}\n", "holds a number of more than 4,300 digits"),
