@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from permlab.platform.report.recipe import comparable
 from permlab.platform.report.results import Estimate, paper_numbers
 from permlab.platform.report.statistics import (
     ALPHA,
@@ -158,7 +159,9 @@ class Findings:
     @cached_property
     def numbers(self) -> dict[tuple[Place, str], Number]:
         """By place and method."""
-        paper, numbers = paper_numbers(), {}
+        same = {dataset: comparable(self.sweep.settings(dataset), dataset) for dataset in self.sweep.datasets}
+        paper = {kind: value for kind, value in paper_numbers().items() if same.get(kind[0])}
+        numbers = {}
         one_split = {dataset: self.one_split(dataset) for dataset in self.sweep.datasets}
         for place, table in self.by_place.items():
             dataset, d, split, metric = place

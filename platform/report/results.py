@@ -12,8 +12,8 @@ from typing import Any
 from rich.table import Table
 
 from permlab.platform.report.markdown import escape
-from permlab.platform.report.recipe import RECIPES, other_settings
-from permlab.platform.report.used import used
+from permlab.platform.report.recipe import comparable, phrases
+from permlab.platform.report.used import Used, used
 from permlab.platform.settings.words import describe
 from permlab.platform.sweep.plan import Cell
 from permlab.tasks.metrics import headline_of, metric_label
@@ -88,7 +88,7 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     metric = headline(estimated)
     left_out = {"train"} | ({"holdout_perm"} if same_on_permuted(cells) else set())
     splits = [split for split in splits_of(estimated) if split not in left_out]
-    numbers = paper_numbers()
+    numbers = papers_beside(cells)
     folded = len({cell.settings.data.fold for cell in cells}) > 1
     header = ["data set", "d", "method", "runs" if folded else "seeds"]
     for split in splits:
@@ -126,18 +126,30 @@ def same_on_permuted(cells: list[Cell]) -> str:
 
 
 def other_recipe(cells: list[Cell]) -> str:
-    """How these cells differ from the paper's recipe, whose numbers are shown beside them; empty if they do not."""
+    """How these cells differ from the paper's recipe, where its numbers are shown beside them."""
+    shown = {kind[0] for kind in papers_beside(cells)} & {kind[0] for kind in estimates(cells)}
     sentences = []
-    for dataset in dict.fromkeys(cell.settings.dataset for cell in cells):
-        if dataset in RECIPES:
-            ours = used(
-                (cell.settings.method, cell.settings.d, _as_text(cell))
-                for cell in cells
-                if cell.settings.dataset == dataset
-            )
-            if phrases := other_settings(ours, dataset):
-                sentences.append(f"{dataset}, not as in the paper: {', '.join(phrases)}.")
+    for dataset in dict.fromkeys(cell.settings.dataset for cell in cells if cell.settings.dataset in shown):
+        finished = [cell for cell in cells if cell.settings.dataset == dataset and cell.result]
+        held_out = {(cell.result or {}).get("graphs", {}).get("holdout") for cell in finished} - {None}
+        told = phrases(_used(finished), dataset, held_out, [cell.settings.method for cell in finished])
+        sentences.append(f"{dataset}, not as in the paper: {'; '.join(told)}.")
     return " ".join(sentences)
+
+
+def papers_beside(cells: list[Cell]) -> dict[Kind, float]:
+    """The paper's numbers of the data sets whose cells measure what the paper does."""
+    datasets = dict.fromkeys(cell.settings.dataset for cell in cells)
+    same = {
+        dataset
+        for dataset in datasets
+        if comparable(_used([cell for cell in cells if cell.settings.dataset == dataset]), dataset)
+    }
+    return {kind: value for kind, value in paper_numbers().items() if kind[0] in same}
+
+
+def _used(cells: list[Cell]) -> Used:
+    return used((cell.settings.method, cell.settings.d, _as_text(cell)) for cell in cells)
 
 
 def _as_text(cell: Cell) -> dict[str, str]:
@@ -160,7 +172,7 @@ def write_results(cells: list[Cell], folder: Path) -> None:
     rows are in the order of the cells.
     """
     estimated = estimates(cells)
-    numbers = paper_numbers()
+    numbers = papers_beside(cells)
     means: list[list[Any]] = [
         ["dataset", "d", "method", "split", "metric", "mean", "half_width_95", "seeds", "paper"],
         *(

@@ -127,7 +127,6 @@ MERGES = f"a0: &a0 {{{', '.join(f'k{i}: x' for i in range(10))}}}\n" + "".join(
         (BOMB, "holds more than 100,000 values"),
         (MERGES, "holds more than 100,000 values"),
         ("readout: &a\n  inner: *a\n", "has more than 20 levels"),
-        ("readout: &a {<<: *a}\n", "has more than 20 levels"),
         ("readout: {x: &a [*a]}\n", "has more than 20 levels"),
         (f"readout: {'[' * 5000}{']' * 5000}\n", "has more than 20 levels"),
         (f"d: {'9' * 5000}\n", "holds a number of more than 4,300 digits"),
