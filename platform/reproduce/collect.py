@@ -18,15 +18,30 @@ from permlab.tasks.metrics import headline_of
 
 RECIPES = ("default", "fitted")
 FACTS = ["dataset", "method", "d", "seed", "status"]
+CELL = ["recipe", "dataset", "d", "method", "seed"]
 
 
 def collect_cells(runs: Path, sweeps: Mapping[str, Iterable[str]]) -> pd.DataFrame:
-    """The planned cells of the sweeps of each recipe: recipe, FACTS, how far they got, cost, and split/metric."""
+    """The planned cells of the sweeps of each recipe: key, recipe, FACTS, how far they got, cost, split/metric."""
     tables = [pd.DataFrame(_cells(runs, name)).assign(recipe=recipe) for recipe in sweeps for name in sweeps[recipe]]
+    return join_cells(tables)
+
+
+def join_cells(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """One row per cell: a finished one if there is one, of several the first. Cells of one recipe that differ in other
+    settings, or in the version of PermLab, are refused: a mean over their seeds would mix them.
+    """
     table = pd.concat(tables, ignore_index=True)
     table = table.sort_values("status", key=lambda status: status != "FINISHED", kind="stable")
-    table = table.drop_duplicates(["recipe", "key"]).sort_values(["recipe", "dataset", "d", "method", "seed"])
-    return table.drop(columns="key").reset_index(drop=True)
+    table = table.drop_duplicates(["recipe", "key"]).sort_values(CELL)
+    twice = table[table.duplicated(CELL)]
+    if len(twice):
+        recipe, dataset, d, method, seed = (twice.iloc[0][name] for name in CELL)
+        raise ConfigError(
+            f"{recipe}: {dataset}, {method}, d = {d}, seed {seed} stands twice, with other settings or of another "
+            "version; name sweeps of one recipe only"
+        )
+    return table.reset_index(drop=True)
 
 
 def _cells(runs: Path, name: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from permlab.platform.report.scorecard import HOW, SOURCE, repeated
 from permlab.platform.report.stored import SPLITS, StoredSweep
 from permlab.platform.report.tables import pretty, signed
 from permlab.platform.reproduce.claims import CLAIMS, Means
-from permlab.platform.reproduce.collect import RECIPES
+from permlab.platform.reproduce.collect import RECIPES, join_cells
 from permlab.platform.reproduce.cost import cost_section
 from permlab.platform.reproduce.search_section import search_section
 from permlab.readouts.names import PAPER_METHODS
@@ -39,6 +39,19 @@ def write_data(data: Path, cells: pd.DataFrame, facts: dict[str, Any]) -> None:
     data.mkdir(parents=True, exist_ok=True)
     cells.to_parquet(data / CELLS, index=False)
     write_json(data / FACTS, facts)
+
+
+def add_data(data: Path, cells: pd.DataFrame, facts: dict[str, Any]) -> None:
+    """Add to what `data` holds already. Of a cell that both have, a finished one stays, else the new one; a sweep or
+    search of the same name is replaced.
+    """
+    if (data / CELLS).exists():
+        cells = join_cells([cells, pd.read_parquet(data / CELLS)])
+        before = read_json(data / FACTS) or {}
+        for part, kept in before.items():
+            names = {each["name"] for each in facts[part]}
+            facts[part] = [each for each in kept if each["name"] not in names] + facts[part]
+    write_data(data, cells, facts)
 
 
 def write_page(docs: Path) -> Path:

@@ -39,6 +39,12 @@ def test_a_cell_of_two_sweeps_counts_once(runs: Path) -> None:
     assert (cells["recipe"] == "default").sum() == 6 and (cells["recipe"] == "fitted").sum() == 4
 
 
+def test_cells_of_different_settings_are_not_mixed(runs: Path) -> None:
+    drive(runs, *GRID, "name=longer", "train.epochs=5")
+    with pytest.raises(ConfigError, match="default: .*, identity, d = 2, seed 0 stands twice"):
+        collect_cells(runs, {"default": ["whole", "longer"]})
+
+
 def test_starts_and_wall_clock(runs: Path) -> None:
     drive(runs, *GRID, "name=half", "d=3")  # it resumes
     drive(runs, *GRID, "name=half", "d=3")  # there is nothing left

@@ -10,7 +10,7 @@ import pytest
 
 from permlab.platform.report.results import paper_numbers
 from permlab.platform.report.scorecard import repeated
-from permlab.platform.reproduce.page import CELLS, PAGE, findings_of, numbers_of, write_data, write_page
+from permlab.platform.reproduce.page import CELLS, PAGE, add_data, findings_of, numbers_of, write_data, write_page
 from permlab.readouts.names import PAPER_METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -46,7 +46,15 @@ def cells(seeds: int = 3, moved: float = 0.0) -> pd.DataFrame:
     for dataset, d, method in dict.fromkeys(kind[:3] for kind in paper_numbers()):
         for seed in range(seeds):
             row: dict[str, Any] = {"recipe": "default", "dataset": dataset, "d": d, "method": method, "seed": seed}
-            row |= {"status": "FINISHED", "epoch": 300, "epochs": 300, "threads": 1, "seconds": 600.0, "engine": "fast"}
+            row |= {
+                "key": f"{dataset}-{method}-{d}-{seed}",
+                "status": "FINISHED",
+                "epoch": 300,
+                "epochs": 300,
+                "threads": 1,
+                "seconds": 600.0,
+                "engine": "fast",
+            }
             row |= {"oscillation": 0.01 + 0.1 * (method in ("identity", "augment"))}
             for kind, value in paper_numbers().items():
                 if kind[:3] == (dataset, d, method):
@@ -130,6 +138,20 @@ def test_the_page_is_written_again_as_it_was(tmp_path: Path) -> None:
         "reproduction-train.png", "reproduction-holdout.png",
     }  # fmt: skip
     assert all(f"]({name})" in first for name in pictures)
+
+
+def test_sweeps_of_several_machines_add_up(tmp_path: Path) -> None:
+    table = cells()
+    early, late = table[table["seed"] < 2], table[table["seed"] > 0].copy()
+    late.loc[late["seed"] == 1, "status"] = "RUNNING"  # begun here, finished there
+    page(tmp_path, early)
+    other: dict[str, Any] = {"sweeps": [FACTS["sweeps"][0] | {"name": "more"}], "searches": []}
+    add_data(tmp_path / "data", late, other)
+    text = write_page(tmp_path).read_text()
+    assert "Nothing: every cell was run to its end." in text
+    assert "| whole | default |" in text and "| more | default |" in text and "search fit" in text
+    joined = pd.read_parquet(tmp_path / "data" / CELLS)
+    assert len(joined) == len(table) and set(joined["status"]) == {"FINISHED"}
 
 
 @pytest.mark.skipif(not (DOCS / "data" / CELLS).exists(), reason="the long sweeps have not been published yet")
