@@ -16,6 +16,7 @@ from typing import Any
 
 from permlab.platform.display.console import err, out, print_json
 from permlab.platform.files.json_files import read_json
+from permlab.platform.reproduce.distance import as_text
 from permlab.platform.reproduce.reproduce import OUTCOME, RECIPE, reproduce, search_folder
 from permlab.platform.reproduce.settings import ReproduceSettings
 from permlab.platform.settings.words import read_settings, settings_help
@@ -56,17 +57,17 @@ def _show(study: dict[str, Any], outcome: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("distance to the paper", "default", "best", "best of this method alone"):
         table.add_column(name, justify="right" if name != "distance to the paper" else "left")
-    rows = {"all": [_number(row["value"] if row else None) for row in (default, best)]}
+    rows = {"all": [as_text(row["value"] if row else None) for row in (default, best)]}
     for method in study["method"].split(", "):
         whole = [row["by_method"] for row in study["trials"] if row["value"] is not None]  # pruned: not all cells
         alone = [parts[method] for parts in whole if method in parts]
-        pair = [_number(row["by_method"].get(method) if row else None) for row in (default, best)]
-        rows[method] = [*pair, _number(min(alone, default=None))]
+        pair = [as_text(row["by_method"].get(method) if row else None) for row in (default, best)]
+        rows[method] = [*pair, as_text(min(alone, default=None))]
     for name, numbers in rows.items():
         table.add_row(f"training, {name}", *numbers)
     for split in ("train", "holdout", "holdout_perm"):
         if any(split in part for part in outcome.values()):
-            pair = [_number(outcome.get(name, {}).get(split, {}).get("all")) for name in ("default", "fitted")]
+            pair = [as_text(outcome.get(name, {}).get(split, {}).get("all")) for name in ("default", "fitted")]
             table.add_row(f"at the end, {split}", *pair)
     out.print(table)
     if study["importances"]:
@@ -75,7 +76,3 @@ def _show(study: dict[str, Any], outcome: dict[str, Any]) -> None:
     if best:
         values = " ".join(f"{name}={value}" for name, value in best["values"].items())
         out.print(f"\nbest, trial {best['number']}: {values}", markup=False)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -111,6 +111,8 @@ def draw_xy(axis: Any, panel: dict[str, Any], styles: dict[str, Any], x: Any, y:
     """y against x: lines with bands, or markers with bars."""
     scale_x(axis, panel, x)
     axis.set(xlabel=panel["x_label"], ylabel=panel["y_label"])
+    if panel["zero_line"]:
+        axis.axhline(0, color="#666666", linewidth=0.8)
     if panel["y_log"]:
         axis.set_yscale("log")
     axis.set_ylim(y[:2])
@@ -199,4 +201,5 @@ def add_legend(canvas: Any, figure: dict[str, Any]) -> None:
         look = {"color": style["colour"], "marker": MARKERS[style["marker"]]}
         handles.append(Line2D([], [], linestyle=(0, style["dash"]) if style["dash"] else "-", label=method, **look))
     if handles:
-        canvas.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 7), frameon=False)
+        columns = min(len(handles), 7, int(canvas.get_figwidth() / 1.15))  # so that it is not wider than the canvas
+        canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)

@@ -79,9 +79,9 @@ class League:
 
 
 def league_section(findings: Findings) -> Section | None:
-    """None where no more methods than the paper's were compared: the tables then say all of it."""
+    """None where only methods of the paper were compared: the tables then say all of it."""
     league = League(findings)
-    if len(findings.sweep.methods) <= len(PAPER_METHODS) or not league.places:
+    if set(findings.sweep.methods) <= set(PAPER_METHODS) or not league.places:
         return None
     return Section("league", "The league", [*league_blocks(league), *_details(league)])
 

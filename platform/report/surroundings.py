@@ -22,7 +22,7 @@ def surroundings(sweep: StoredSweep) -> list[str]:
     """One line per fact that is stored with the finished cells, by method where they differ."""
     cells = sweep.finished
     commits = _told(cells, "git.commit", lambda commit: {"commit": commit})
-    facts = _told(cells, "numerics", _numerics)
+    facts = _told(cells, "numerics", numerics_told)
     versions = _told(cells, "versions", json.loads)
     lines = {
         "command": command(sweep.params),
@@ -54,7 +54,7 @@ def _word(text: str) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False).removesuffix("...\n").strip()
 
 
-def _numerics(text: str) -> dict[str, Any]:
+def numerics_told(text: str) -> dict[str, Any]:
     """Of a cell that was resumed under others: all of them, one after the other."""
     every = json.loads(text)
     return {name: " then ".join(dict.fromkeys(str(numerics.get(name)) for numerics in every)) for name in every[0]}

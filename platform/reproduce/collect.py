@@ -1,71 +1,132 @@
-"""What finished sweeps measured and cost, one row per cell: all that the page of the reproduction rests on."""
+"""What sweeps measured and cost, one row per cell: all that the page of the reproduction rests on."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from permlab.platform.errors import ConfigError
-from permlab.platform.files.json_files import read_json
+from permlab.platform.files.json_files import load_json, read_json
 from permlab.platform.report.on_disk import read_on_disk
+from permlab.platform.report.recipe import OPEN, UNNAMED
 from permlab.platform.report.stored import SPLITS, StoredSweep
-from permlab.platform.report.surroundings import surroundings
+from permlab.platform.report.surroundings import numerics_told, surroundings
 from permlab.platform.reproduce.reproduce import OUTCOME
-from permlab.platform.run.histories import evaluated, whole_history
+from permlab.platform.run.histories import whole_history
+from permlab.platform.settings.run import NOT_IN_KEY, RunSettings
+from permlab.platform.settings.words import describe
+from permlab.platform.sweep.folder import commands_of, last_sign
 from permlab.platform.tuning.choice import STUDIES, best_of
 from permlab.tasks.metrics import headline_of
 
-RECIPES = ("default", "fitted")
-FACTS = ["dataset", "method", "d", "seed", "status"]
+OURS = ("default", "fitted")  # the recipes on the page
+FACTS = ["dataset", "method", "d", "seed", "status", "error"]
 CELL = ["recipe", "dataset", "d", "method", "seed"]
+SEARCHED = (*OPEN, *UNNAMED, "model.last_activation", "readout")  # what makes a recipe another one than the default
+_FREE = {"method", "d", "seed"} | {name for name, whole in NOT_IN_KEY.items() if whole is True}
+_FREE |= {f"{group}.{name}" for group, names in NOT_IN_KEY.items() if isinstance(names, set) for name in names}
+DEFAULTS = {name: str(value) for name, value, _ in describe(RunSettings) if name not in _FREE}
 
 
-def collect_cells(runs: Path, sweeps: Mapping[str, Iterable[str]]) -> pd.DataFrame:
-    """The planned cells of the sweeps of each recipe: key, recipe, FACTS, how far they got, cost, split/metric."""
-    tables = [pd.DataFrame(_cells(runs, name)).assign(recipe=recipe) for recipe in sweeps for name in sweeps[recipe]]
-    return join_cells(tables)
+def collect(runs: Path, sweeps: Mapping[str, Iterable[str]], searches: Iterable[str]) -> tuple[pd.DataFrame, Any]:
+    """The planned cells of the sweeps of each recipe, and facts of sweeps and searches."""
+    stored = [(recipe, _stored(runs, name)) for recipe in sweeps for name in sweeps[recipe]]
+    facts = {
+        "sweeps": [_sweep_facts(runs, recipe, sweep) for recipe, sweep in stored],
+        "searches": [_search_facts(runs, name) for name in searches],
+    }
+    tables = [
+        pd.DataFrame(_cells(runs, sweep)).assign(recipe=recipe, sweep=sweep.name, started=told["started"])
+        for (recipe, sweep), told in zip(stored, facts["sweeps"], strict=True)
+    ]
+    return join_cells(tables) if tables else pd.DataFrame(), facts
 
 
 def join_cells(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """One row per cell: a finished one if there is one, of several the first. Cells of one recipe that differ in other
-    settings, or in the version of PermLab, are refused: a mean over their seeds would mix them.
+    """One row per cell, of several the one that is finished or got further, of equals the first. `again`: by how much
+    at most another run of the same cell differs from it. Cells of one recipe whose means would mix settings, data or
+    versions are refused.
     """
     table = pd.concat(tables, ignore_index=True)
-    table = table.sort_values("status", key=lambda status: status != "FINISHED", kind="stable")
-    table = table.drop_duplicates(["recipe", "key"]).sort_values(CELL)
-    twice = table[table.duplicated(CELL)]
-    if len(twice):
-        recipe, dataset, d, method, seed = (twice.iloc[0][name] for name in CELL)
-        raise ConfigError(
-            f"{recipe}: {dataset}, {method}, d = {d}, seed {seed} stands twice, with other settings or of another "
-            "version; name sweeps of one recipe only"
-        )
+    table = table.iloc[np.lexsort([-table["epoch"], table["status"] != "FINISHED"])]
+    table = table.assign(again=_again(table)).drop_duplicates(["recipe", "key"]).sort_values(CELL)
+    _check(table)
     return table.reset_index(drop=True)
 
 
-def _cells(runs: Path, name: str) -> list[dict[str, Any]]:
-    sweep, rows = _stored(runs, name), []
+def _again(table: pd.DataFrame) -> pd.Series:
+    """The largest difference of a metric between the first run of a cell and the others; NaN if there are none."""
+    metrics = [name for name in table if name.partition("/")[0] in SPLITS and not name.endswith("/loss")]
+    finished, cell = table[table["status"] == "FINISHED"], [table["recipe"], table["key"]]
+    first = finished.groupby(["recipe", "key"])[["seconds", *metrics]].transform("first")
+    apart = (finished[metrics] - first[metrics]).abs().max(axis=1)
+    known = table["again"].combine(apart[finished["seconds"] != first["seconds"]].reindex(table.index), np.fmax)
+    largest: pd.Series = known.groupby(cell).transform("max")
+    return largest
+
+
+def _check(cells: pd.DataFrame) -> None:
+    """Refuse cells of one recipe and data set of several versions, data, or settings; readouts have options of their
+    own.
+    """
+    for (recipe, dataset), part in cells[cells["settings"] != ""].groupby(["recipe", "dataset"]):
+        sweep_with: dict[str, dict[str, str]] = defaultdict(dict)  # by setting and value, one that has it
+        for row in part.drop_duplicates(["method", "version", "digest", "settings", "sweep"]).to_dict("records"):
+            settings = DEFAULTS | json.loads(row["settings"])
+            others = [name for name in SEARCHED if settings[name] != DEFAULTS[name]]
+            if recipe == "default" and others:
+                raise ConfigError(
+                    f"{row['sweep']} has {others[0]}={settings[others[0]]}, so its recipe is not the default one; "
+                    "name it with --fitted"
+                )
+            settings[f"readout of {row['method']}"] = settings.pop("readout")
+            settings |= {"result version": row["version"], "digest of the data": row["digest"]}
+            for name, value in settings.items():
+                sweep_with[name].setdefault(str(value), row["sweep"])
+        for name, values in sweep_with.items():
+            if len(values) > 1:
+                told = " and ".join(f"{value} (sweep {sweep})" for value, sweep in values.items())
+                raise ConfigError(f"{recipe}: {dataset} has {name} = {told}; add sweeps of one recipe only")
+    twice = cells[cells.duplicated(CELL, keep=False)]
+    if len(twice):
+        place, names = ", ".join(str(twice.iloc[0][name]) for name in CELL), " and ".join(twice["sweep"].iloc[:2])
+        raise ConfigError(f"{place} appears twice with different settings or result versions, in {names}")
+
+
+def _cells(runs: Path, sweep: StoredSweep) -> list[dict[str, Any]]:
+    rows, evaluations = [], dict(list(sweep.histories.groupby("key")))
     for cell in sweep.cells.to_dict("records"):
-        place = runs / "cells" / str(cell["key"])
-        history, result = whole_history(place), read_json(place / "result.json") or {}
-        params: Any = cell.get("params")
-        params = params if isinstance(params, dict) else sweep.params
-        measured = {
-            column: value
-            for column, value in cell.items()
-            if str(column).partition("/")[0] in SPLITS and "running" not in str(column)
+        place, finished = runs / "cells" / str(cell["key"]), cell["status"] == "FINISHED"
+        run = read_json(place / "run.json") or {}
+        params = run.get("params", sweep.params)
+        history = evaluations.get(cell["key"]) if finished else pd.DataFrame(whole_history(place))
+        told = numerics_told(cell["numerics"]) if cell["numerics"] else {}
+        row = {"key": cell["key"]} | {fact: cell[fact] for fact in FACTS}
+        row |= {
+            "epoch": 0 if history is None or history.empty else int(history["epoch"].max()),
+            "epochs": int(params["train.epochs"]),
+            "seconds": cell.get("cost/seconds", np.nan),
+            "threads": json.loads(cell["numerics"])[-1]["threads"] if told else 1,
+            "commit": cell["git.commit"],
+            "version": run.get("version", 0),
+            "digest": run.get("dataset", {}).get("digest", ""),
+            "settings": json.dumps(_not_default(run["params"])) if run else "",
+            "oscillation": oscillation_of(history) if finished and history is not None else np.nan,
+            "again": np.nan,
+            "graphs/holdout": cell.get("graphs/holdout", np.nan),
         }
-        done = {"epoch": max((int(entry["epoch"]) for entry in history), default=0)}
-        done |= {"epochs": int(params["train.epochs"]), "threads": int(params.get("threads", 1))}
-        cost: dict[str, Any] = {
-            "seconds": result.get("seconds"),
-            "engine": (result.get("engine") or {}).get("name", ""),
-        }
-        finished = cell["status"] == "FINISHED"
-        oscillation = {"oscillation": oscillation_of(evaluated(history))} if finished else {}
-        rows.append({"key": cell["key"]} | {fact: cell[fact] for fact in FACTS} | done | cost | oscillation | measured)
+        row |= {name: told.get(name, "") for name in ("engine", "cpu", "code")}
+        names = [name for name in cell if str(name).partition("/")[0] in SPLITS and "running" not in str(name)]
+        rows.append(row | {str(name): cell[name] for name in names})
     return rows
+
+
+def _not_default(params: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in params.items() if name not in _FREE and DEFAULTS.get(name) != text}
 
 
 def _stored(runs: Path, name: str) -> StoredSweep:
@@ -76,45 +137,51 @@ def _stored(runs: Path, name: str) -> StoredSweep:
     return sweep
 
 
-def oscillation_of(evaluations: list[dict[str, Any]]) -> float | None:
+def oscillation_of(evaluations: pd.DataFrame) -> float:
     """√ mean of squares of the change from one evaluation to the next of the headline metric on the permuted holdout,
-    over the second half of training.
+    over the second half of training; NaN if that was not measured.
     """
-    metrics = {name.partition("/")[2] for entry in evaluations for name in entry if name.startswith("holdout_perm/")}
+    measured = evaluations.dropna(axis=1, how="all")
+    metrics = {name.partition("/")[2] for name in measured if name.startswith("holdout_perm/")}
     if not metrics:
-        return None
-    name = f"holdout_perm/{headline_of(metrics)}"
-    values = pd.Series([entry[name] for entry in evaluations if entry.get(name) is not None], dtype=float)
-    changes = values.iloc[len(values) // 2 :].diff().dropna()
-    return float((changes**2).mean() ** 0.5) if len(changes) else None
+        return np.nan
+    values = measured[f"holdout_perm/{headline_of(metrics)}"].dropna()
+    return float((values.iloc[len(values) // 2 :].diff() ** 2).mean() ** 0.5)
 
 
-def collect_facts(runs: Path, sweeps: Mapping[str, Iterable[str]], searches: Iterable[str]) -> dict[str, Any]:
-    """Of the sweeps wall-clock, starts and surroundings; of the searches the trials, what mattered, the distances."""
-    return {
-        "sweeps": [_sweep_facts(runs, recipe, name) for recipe in sweeps for name in sweeps[recipe]],
-        "searches": [_search_facts(runs, name) for name in searches],
-    }
+def _started(folder: Path) -> tuple[float, dict[str, Any]]:
+    """When a sweep or a search was first started, which with its name identifies it; and its document."""
+    document = load_json(folder / "sweep.json") or {}
+    return next((command["started"] for command in commands_of(document)), document.get("started", 0.0)), document
 
 
-def _sweep_facts(runs: Path, recipe: str, name: str) -> dict[str, Any]:
-    document = read_json(runs / "sweeps" / name / "sweep.json") or {}
-    span = document["ended"] - document["started"] if document.get("ended") else None
-    facts = {"recipe": recipe, "name": name, "status": document.get("status"), "starts": document.get("starts")}
-    return facts | {"wall_clock": span, "surroundings": surroundings(_stored(runs, name))}
+def _sweep_facts(runs: Path, recipe: str, sweep: StoredSweep) -> dict[str, Any]:
+    """Wall-clock: the sum over its commands, None if an older version has not kept them all."""
+    started, document = _started(runs / "sweeps" / sweep.name)
+    commands, starts = commands_of(document), document.get("starts", 0)
+    folders = [runs / "cells" / key for key in sweep.cells["key"]]
+    spans = [(one["ended"] or last_sign(folders, one["started"])) - one["started"] for one in commands]
+    facts = {"recipe": recipe, "name": sweep.name, "started": started, "status": sweep.status, "starts": starts}
+    facts |= {"wall_clock": sum(spans) if len(spans) == starts else None, "surroundings": surroundings(sweep)}
+    return facts | {"planned": len(sweep.cells), "finished": len(sweep.finished)}
 
 
 def _search_facts(runs: Path, name: str) -> dict[str, Any]:
-    folder = runs / "tunings" / name
-    studies = (read_json(folder / STUDIES) or {}).get("studies")
-    if not studies:
-        known = sorted(path.parent.name for path in runs.glob(f"tunings/*/{STUDIES}"))
-        raise ConfigError(f"there is no finished search {name!r} in {runs}; choose from: {', '.join(known) or 'none'}")
-    (study,) = studies
+    """The trials, what mattered, the distances."""
+    found = {path.parent.name: read_json(path) or {} for path in sorted(runs.glob(f"tunings/*/{STUDIES}"))}
+    of_recipes = {
+        folder: document["studies"][0]
+        for folder, document in found.items()
+        if document.get("studies") and all("by_method" in trial for trial in document["studies"][0]["trials"])
+    }
+    if name not in of_recipes:
+        known = ", ".join(of_recipes) or "none"
+        raise ConfigError(f"there is no search {name!r} of `permlab reproduce` in {runs}; choose from: {known}")
+    study, folder = of_recipes[name], runs / "tunings" / name
     best = best_of(study)
     kept = ("dataset", "method", "d", "finished", "pruned", "importances")
     numbers = [{key: row[key] for key in ("number", "value", "by_method", "values")} for row in study["trials"]]
-    outcome = {key: value for key, value in (read_json(folder / OUTCOME) or {}).items() if key in RECIPES}
-    facts: dict[str, Any] = {"name": name} | {key: study[key] for key in kept}
+    outcome = {key: value for key, value in (read_json(folder / OUTCOME) or {}).items() if key in OURS}
+    facts: dict[str, Any] = {"name": name, "started": _started(folder)[0]} | {key: study[key] for key in kept}
     facts |= {"seconds": sum(row["seconds"] for row in study["trials"]), "outcome": outcome}
     return facts | {"best": best["number"] if best else None, "trials": numbers}

@@ -64,3 +64,7 @@ def distance(missed: Iterable[Mapping[str, float]]) -> float:
     """√ mean of squares over all metrics and cells."""
     squares = [value**2 for cell in missed for value in cell.values()]
     return math.sqrt(math.fsum(squares) / len(squares))
+
+
+def as_text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

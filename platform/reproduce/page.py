@@ -1,63 +1,94 @@
 """docs/reproduction.md from the stored cells and facts alone: written again it is the same, which a test checks."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from permlab.platform.display.palette import styles_of
-from permlab.platform.files.json_files import read_json, write_json
+from permlab.platform.errors import ConfigError, DamagedFile
+from permlab.platform.files.json_files import load_json, write_json
+from permlab.platform.files.whole_file import whole_file
+from permlab.platform.report.as_run import as_run
 from permlab.platform.report.blocks import Block, Entry, Figure, Items, Panel, Section, Series, Table, methods_in
 from permlab.platform.report.findings import Findings, Number
 from permlab.platform.report.markdown import to_markdown
 from permlab.platform.report.picture import draw
+from permlab.platform.report.recipe import comparable, differences
 from permlab.platform.report.results import Kind, paper_numbers
 from permlab.platform.report.scorecard import HOW, SOURCE, repeated
 from permlab.platform.report.stored import SPLITS, StoredSweep
 from permlab.platform.report.tables import pretty, signed
 from permlab.platform.reproduce.claims import CLAIMS, Means
-from permlab.platform.reproduce.collect import RECIPES, join_cells
-from permlab.platform.reproduce.cost import cost_section
+from permlab.platform.reproduce.collect import DEFAULTS, OURS, join_cells
+from permlab.platform.reproduce.cost import by_method_and_d, cost_section
 from permlab.platform.reproduce.search_section import search_section
 from permlab.readouts.names import PAPER_METHODS
 from permlab.tasks.metrics import headline_of, metric_label
 
-CELLS, FACTS, EXPLANATION = "reproduction-cells.parquet", "reproduction.json", "reproduction-explanation.md"
-PAGE = "reproduction.md"
+CELLS_FILE, FACTS_FILE = "reproduction-cells.parquet", "reproduction.json"
+EXPLANATION, PAGE = "reproduction-explanation.md", "reproduction.md"
 INTRODUCTION = (
     "Does PermLab get the paper's numbers? Each of the 336 in its 16 tables is beside ours, for the default recipe "
     "and, where it was run, for the one that permlab reproduce fitted to the paper's training columns. This page is "
     "written by make reproduction from docs/data/reproduction-cells.parquet and docs/data/reproduction.json."
 )
+ASIDE = 1.09  # from one method to the next along the logarithmic axis of d
 MARKS = {True: " ✓", False: " ✗", None: ""}
 ANSWERS = {True: "yes", False: "no", None: "–"}
 
 
 def write_data(data: Path, cells: pd.DataFrame, facts: dict[str, Any]) -> None:
     data.mkdir(parents=True, exist_ok=True)
-    cells.to_parquet(data / CELLS, index=False)
-    write_json(data / FACTS, facts)
+    with whole_file(data / CELLS_FILE) as file:
+        cells.to_parquet(file, index=False)
+    write_json(data / FACTS_FILE, facts)
+
+
+def read_data(data: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """No cells and no facts if nothing is stored yet."""
+    try:
+        facts = load_json(data / FACTS_FILE)
+        cells = pd.read_parquet(data / CELLS_FILE) if (data / CELLS_FILE).exists() else pd.DataFrame()
+    except (DamagedFile, OSError, pa.ArrowException) as error:
+        raise ConfigError(
+            f"{data} holds a damaged file: {error}; take both files as they were committed, and add your sweeps again"
+        ) from None
+    if (facts is None) != cells.empty:
+        raise ConfigError(f"{data} needs {CELLS_FILE} and {FACTS_FILE} from the same commit; one of them is missing")
+    return cells, facts or {"sweeps": [], "searches": []}
 
 
 def add_data(data: Path, cells: pd.DataFrame, facts: dict[str, Any]) -> None:
-    """Add to what `data` holds already. Of a cell that both have, a finished one stays, else the new one; a sweep or
-    search of the same name is replaced.
+    """Add to what `data` holds already: cells as join_cells says, what is stored first. A sweep or search takes the
+    place of the one that it continues.
     """
-    if (data / CELLS).exists():
-        cells = join_cells([cells, pd.read_parquet(data / CELLS)])
-        before = read_json(data / FACTS) or {}
-        for part, kept in before.items():
-            names = {each["name"] for each in facts[part]}
-            facts[part] = [each for each in kept if each["name"] not in names] + facts[part]
-    write_data(data, cells, facts)
+    stored, before = read_data(data)
+    tables = [table for table in (stored, cells) if len(table)]
+    if not tables:
+        raise ConfigError(f"{data} has no cells yet; name sweeps with --default or --fitted too")
+    for part, kept in before.items():
+        new = {_identity(one) for one in facts[part]}
+        facts[part] = [one for one in kept if _identity(one) not in new] + facts[part]
+    write_data(data, join_cells(tables), facts)
+
+
+def _identity(one: dict[str, Any]) -> tuple[Any, ...]:
+    """Of a sweep or search: the same name may be in use on several machines."""
+    return one.get("recipe"), one["name"], one["started"]
 
 
 def write_page(docs: Path) -> Path:
     """The page and its pictures, from the files in docs/data."""
     data = docs / "data"
-    cells, facts = pd.read_parquet(data / CELLS), read_json(data / FACTS) or {}
+    cells, facts = read_data(data)
+    if cells.empty:
+        raise ConfigError(f"{data} has no cells yet; name sweeps with --default or --fitted")
     explanation = data / EXPLANATION
     sections = page_sections(cells, facts)
     text = to_markdown("The paper, reproduced", sections).replace("](figures/", "](")
@@ -73,11 +104,13 @@ def write_page(docs: Path) -> Path:
 
 
 def page_sections(cells: pd.DataFrame, facts: dict[str, Any]) -> list[Section]:
-    found = {recipe: findings_of(cells, recipe) for recipe in RECIPES if (cells["recipe"] == recipe).any()}
-    ours = {recipe: numbers_of(findings) for recipe, findings in found.items()}
+    findings = {recipe: findings_of(cells, recipe) for recipe in OURS if (cells["recipe"] == recipe).any()}
+    ours = {recipe: numbers_of(of_recipe) for recipe, of_recipe in findings.items()}
     sections = [
+        _answer(ours),
         _scorecard(ours),
-        _claims({recipe: means_of(cells, recipe) for recipe in ours}),
+        _as_run(findings),
+        _claims({recipe: means_of(of_recipe) for recipe, of_recipe in findings.items()}),
         search_section(facts["searches"]),
         _tables(ours),
         cost_section(cells, facts["sweeps"]),
@@ -88,34 +121,63 @@ def page_sections(cells: pd.DataFrame, facts: dict[str, Any]) -> list[Section]:
 
 def findings_of(cells: pd.DataFrame, recipe: str) -> Findings:
     chosen = cells[cells["recipe"] == recipe].drop(columns="recipe")
-    return Findings(StoredSweep(recipe, "FINISHED", "", "", chosen, pd.DataFrame(columns=["key", "epoch"])))
+    params = [DEFAULTS | json.loads(text or "{}") for text in chosen["settings"]]
+    epochs = pd.DataFrame(columns=["key", "epoch"])
+    return Findings(StoredSweep(recipe, "FINISHED", "", "", chosen.assign(params=params), epochs))
 
 
 def numbers_of(findings: Findings) -> dict[Kind, Number]:
-    """Ours where the paper has one."""
+    """Ours where the paper has one that means the same."""
     places = {kind: ((kind[0], kind[1], kind[3], kind[4]), kind[2]) for kind in paper_numbers()}
-    return {kind: findings.numbers[place] for kind, place in places.items() if place in findings.numbers}
+    ours = {kind: findings.numbers[place] for kind, place in places.items() if place in findings.numbers}
+    return {kind: number for kind, number in ours.items() if number.paper is not None}
 
 
-def means_of(cells: pd.DataFrame, recipe: str) -> Means:
-    chosen = cells[(cells["recipe"] == recipe) & (cells["status"] == "FINISHED")]
-    grouped = chosen.groupby(["dataset", "d", "method"])
-    numbers = {
-        (str(dataset), int(d), str(method), *column.split("/", 1)): float(value)
-        for column in chosen.columns
-        if "/" in column
-        for (dataset, d, method), value in grouped[column].mean().dropna().items()
-    }
-    wobbles = grouped["oscillation"].mean().dropna() if "oscillation" in chosen else pd.Series(dtype=float)
-    oscillation = {(str(dataset), int(d), str(method)): float(v) for (dataset, d, method), v in wobbles.items()}
-    return Means(numbers, oscillation)
-
-
-def papers_means() -> Means:
-    return Means({(kind[0], kind[1], kind[2], kind[3], kind[4]): value for kind, value in paper_numbers().items()}, {})
+def means_of(findings: Findings) -> Means:
+    """Of the data sets that mean the same as the paper's."""
+    sweep = findings.sweep
+    same = [dataset for dataset in sweep.datasets if comparable(sweep.settings(dataset), dataset)]
+    values = sweep.values[sweep.values["dataset"].isin(same)]
+    means = values.groupby(["dataset", "d", "method", "split", "metric"])["value"].mean()
+    wobbles = sweep.finished[sweep.finished["dataset"].isin(same)].groupby(["dataset", "d", "method"])["oscillation"]
+    return Means(means.to_dict(), wobbles.mean().dropna().to_dict())
 
 
 # The sections
+
+
+def _answer(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:
+    """At most five lines, which other pages may quote."""
+    lines = []
+    for recipe, numbers in ours.items():
+        for dataset in sorted({kind[0] for kind in paper_numbers()}):
+            counted = [kind for kind in paper_numbers() if kind[0] == dataset and not repeated(kind)]
+            measured, training, held_out, _ = _score(counted, numbers)
+            seeds = _seeds(numbers[kind] for kind in counted if kind in numbers)
+            inside = f", {seeds}; inside: {training} in training, {held_out} held out" if seeds else ""
+            lines.append(f"{pretty(dataset)}, {recipe} recipe: {measured} numbers of the paper measured{inside}.")
+    return Section("answer", "In short", [Items(lines)])
+
+
+def _seeds(numbers: Iterable[Number]) -> str:
+    """`10 seeds`, `5 to 10 seeds`; empty without numbers."""
+    counts = sorted({number.estimate.seeds for number in numbers})
+    if not counts:
+        return ""
+    several = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    return f"{several} seed{'s' * (counts != [1])}"
+
+
+def _as_run(findings: Mapping[str, Findings]) -> Section:
+    """The recipes as they were run, and how they differ from the paper's."""
+    blocks: list[Block] = []
+    for recipe, of_recipe in findings.items():
+        sweep = of_recipe.sweep
+        for dataset in sweep.datasets:
+            if len(sweep.finished_of(dataset)):
+                lines = [*as_run(sweep, dataset).lines, *differences(sweep, dataset)]
+                blocks.append(Items(lines, f"{pretty(dataset)}, {recipe} recipe"))
+    return Section("state", "What was run, and how it differs from the paper", blocks)
 
 
 def _scorecard(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:
@@ -125,23 +187,26 @@ def _scorecard(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:
     for dataset in datasets:
         for method in (*PAPER_METHODS, "all methods"):
             kinds = [kind for kind in counted if kind[0] == dataset and method in (kind[2], "all methods")]
-            rows.append([pretty(dataset), method, *(text for found in ours.values() for text in _score(kinds, found))])
-    rows.append(["both", "all methods", *(text for found in ours.values() for text in _score(counted, found))])
+            scores = [text for numbers in ours.values() for text in _score(kinds, numbers)]
+            rows.append([pretty(dataset), method, *scores])
+    rows.append(["both", "all methods", *(text for numbers in ours.values() for text in _score(counted, numbers))])
     header = ["data set", "method"]
     metrics = " or ".join(metric_label(_headline(dataset)) for dataset in datasets)
     for recipe in ours:
         header += [f"{recipe}: measured", "inside, training", "inside, held out", f"{metrics}, mean of ours − paper"]
     blocks: list[Block] = [INTRODUCTION, SOURCE, HOW, Table("By method", header, rows)]
-    return Section("scorecard", "Scorecard", [*blocks, *(_figure(ours, split) for split in ("train", "holdout"))])
+    figures = [figure for split in ("train", "holdout") if (figure := _figure(ours, split)).panels]
+    return Section("scorecard", "Scorecard", [*blocks, *figures])
 
 
-def _score(kinds: list[Kind], found: Mapping[Kind, Number]) -> list[str]:
-    numbers = {kind: found[kind] for kind in kinds if kind in found}
+def _score(kinds: list[Kind], ours: Mapping[Kind, Number]) -> list[str]:
+    paper = paper_numbers()
+    numbers = {kind: ours[kind] for kind in kinds if kind in ours}
     texts = [f"{len(numbers)} of {len(kinds)}"]
     for trained in (True, False):
         judged = [n.inside for kind, n in numbers.items() if (kind[3] == "train") == trained and n.inside is not None]
         texts.append(f"{sum(judged)} of {len(judged)}" if judged else "–")
-    apart = [n.estimate.mean - (n.paper or 0.0) for kind, n in numbers.items() if kind[4] == _headline(kind[0])]
+    apart = [n.estimate.mean - paper[kind] for kind, n in numbers.items() if kind[4] == _headline(kind[0])]
     one = len({kind[0] for kind in kinds}) == 1  # AUC and MAE have no common mean
     return [*texts, signed(sum(apart) / len(apart)) if apart and one else "–"]
 
@@ -151,43 +216,47 @@ def _headline(dataset: str) -> str:
 
 
 def _figure(ours: Mapping[str, Mapping[Kind, Number]], split: str) -> Figure:
-    panels = []
-    for recipe, found in ours.items():
-        for dataset in sorted({kind[0] for kind in found}):
+    panels, paper = [], paper_numbers()
+    for recipe, numbers in ours.items():
+        for dataset in sorted({kind[0] for kind in numbers}):
             metric, series = _headline(dataset), []
-            for method in PAPER_METHODS:
-                kinds = [k for k in found if (k[0], k[2], k[3], k[4]) == (dataset, method, split, metric)]
-                apart = [found[k].estimate.mean - (found[k].paper or 0.0) for k in kinds]
-                half = [found[k].prediction or 0.0 for k in kinds]
+            for i, method in enumerate(PAPER_METHODS):
+                kinds = [k for k in numbers if (k[0], k[2], k[3], k[4]) == (dataset, method, split, metric)]
+                apart = [numbers[k].estimate.mean - paper[k] for k in kinds]
+                half = [numbers[k].prediction or 0.0 for k in kinds]
                 low, high = ([a + sign * h for a, h in zip(apart, half, strict=True)] for sign in (-1, 1))
+                beside = [k[1] * ASIDE ** (i - len(PAPER_METHODS) // 2) for k in kinds]
                 if kinds:
-                    series.append(Series(method, apart, [], low, high, [f"d = {k[1]}" for k in kinds]))
-            title = f"{pretty(dataset)}, {recipe} recipe"
-            label = f"{SPLITS[split]} {metric_label(metric)}, ours − paper"
-            share = f"{dataset}"
-            panels.append(Panel(title, label, "", series, kind="rows", share=share, zero_line=True))
+                    series.append(Series(method, beside, apart, low, high, line=False))
+            title, label = f"{pretty(dataset)}, {recipe} recipe", f"{metric_label(metric)}, ours − paper"
+            axis = Panel(title, "d, methods side by side", label, series, x_log=True, share=dataset, zero_line=True)
+            panels.append(replace(axis, x_ticks=sorted({float(kind[1]) for kind in paper if kind[0] == dataset})))
     title = f"Ours minus the paper's, {SPLITS[split]}"
-    caption = "A point per width d; bars: where one more run of ours falls 95 times in 100, as far as there are seeds."
-    return Figure(
-        f"reproduction-{split}", title, f"Differences to the paper on the {SPLITS[split]}", panels, 2, caption
-    )
+    alt = f"Differences from the paper on the {SPLITS[split]}{' set' * (split == 'train')}, by d and method"
+    caption = "Bars: where one more run of ours falls 95 times in 100, long ones are cut; no bar with a single seed."
+    return Figure(f"reproduction-{split}", title, alt, panels, 2, caption)
 
 
 def _claims(means: Mapping[str, Means]) -> Section:
-    everyone = {"the paper's tables": papers_means()} | dict(means)
+    everyone = {"the paper's tables": Means(paper_numbers(), {})} | dict(means)
     rows: list[list[Entry | str]] = [
-        [claim.section.split()[0], f"“{claim.quote}”", *(ANSWERS[claim.holds(each)] for each in everyone.values())]
+        [
+            claim.section.split()[0],
+            f"“{claim.quote}”",
+            claim.rule,
+            *(ANSWERS[claim.holds(m)] for m in everyone.values()),
+        ]
         for claim in CLAIMS
     ]
     counts = []
-    for name, each in everyone.items():
-        decided = [held for claim in CLAIMS if (held := claim.holds(each)) is not None]
+    for name, own in everyone.items():
+        decided = [held for claim in CLAIMS if (held := claim.holds(own)) is not None]
         counts.append(f"{name} {sum(decided)} of {len(decided)}")
     blocks: list[Block] = [
         f"Sentences of the paper's two discussions that hold: {', '.join(counts)} that can be decided. A mean over our "
-        "seeds decides, without a test; platform/reproduce/claims.py has the rule for each. “–”: a number is missing "
-        "(the paper prints no curves, so its own tables cannot show oscillations).",
-        Table("Sentences of the paper", ["section", "sentence", *everyone], rows),
+        "seeds decides by the rule beside the sentence, without a test; the thresholds are ours. “–”: a number is "
+        "missing (the paper's curves are pictures, not numbers, so its own tables cannot show oscillations).",
+        Table("Sentences of the paper", ["section", "sentence", "our rule", *everyone], rows),
     ]
     return Section("claims", "What the paper says about its numbers", blocks)
 
@@ -197,8 +266,8 @@ def _tables(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:
     places = dict.fromkeys((kind[0], kind[4], kind[1]) for kind in paper)
     blocks: list[Block] = [
         "Mean ± half the width of the interval in which one more run of ours falls 95 times in 100; ✓ the paper's "
-        "number lies in it, ✗ it does not; without ± there is a single seed, and no verdict; – is not measured. The "
-        "permuted holdout of an invariant method equals its holdout."
+        "number lies in it, ✗ it does not; without ± there is a single seed or a single split, and no verdict; – is "
+        "not measured. The permuted holdout of an invariant method equals its holdout."
     ]
     for dataset, metric, d in places:
         rows: list[list[Entry | str]] = []
@@ -206,12 +275,17 @@ def _tables(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:
             row: list[Entry | str] = [method]
             for split in ("train", "holdout", "holdout_perm"):
                 kind = (dataset, d, method, split, metric)
-                row += [f"{paper[kind]:.3f}", *(_number(found.get(kind)) for found in ours.values())]
+                row += [f"{paper[kind]:.3f}", *(_number(numbers.get(kind)) for numbers in ours.values())]
             rows.append(row)
         header = ["method"]
         for split in ("training", "holdout", "permuted"):
             header += [f"{split}: paper", *ours]
-        blocks.append(Table(f"{pretty(dataset)}, {metric_label(metric)}, d = {d}", header, rows))
+        seeds = {
+            recipe: _seeds(n for k, n in numbers.items() if (k[0], k[4], k[1]) == (dataset, metric, d))
+            for recipe, numbers in ours.items()
+        }
+        told = "; ".join(f"{recipe}: {text or 'not measured'}" for recipe, text in seeds.items())
+        blocks.append(Table(f"{pretty(dataset)}, {metric_label(metric)}, d = {d} ({told})", header, rows))
     return Section("tables", "The 16 tables", blocks)
 
 
@@ -225,18 +299,37 @@ def _number(number: Number | None) -> str:
 
 def _missing(cells: pd.DataFrame) -> Section:
     """Cells of the plans that are not finished, and cells of the paper that no plan has."""
-    lines = []
-    for row in cells[cells["status"] != "FINISHED"].itertuples():
-        far = f"epoch {row.epoch} of {row.epochs}" if row.epoch else "not begun"
-        lines.append(f"{row.recipe}: {pretty(row.dataset)}, {row.method}, d = {row.d}, seed {row.seed}: {far}")
+    blocks: list[Block] = []
     wanted = dict.fromkeys(kind[:3] for kind in paper_numbers())
-    for recipe in [recipe for recipe in RECIPES if (cells["recipe"] == recipe).any()]:
-        chosen = cells[cells["recipe"] == recipe]
-        planned = set(zip(chosen["dataset"], chosen["d"], chosen["method"], strict=True))
-        for dataset in sorted({kind[0] for kind in wanted}):
-            paper = [kind for kind in wanted if kind[0] == dataset]
-            absent = [f"{method} d = {d}" for name, d, method in paper if (name, d, method) not in planned]
-            if absent:
+    for recipe in [recipe for recipe in OURS if (cells["recipe"] == recipe).any()]:
+        of_recipe = cells[cells["recipe"] == recipe]
+        for dataset in sorted({*of_recipe["dataset"], *(kind[0] for kind in wanted)}):
+            chosen = of_recipe[of_recipe["dataset"] == dataset]
+            title = f"{recipe}: {pretty(dataset)}"
+            left = chosen[chosen["status"] != "FINISHED"]
+            if len(left):
+                blocks.append(by_method_and_d(chosen, f"{title}, finished seeds", _finished))
+            lines = [
+                f"{title}, {row.method}, d = {row.d}, seed {row.seed}: {_how_far(row)}"
+                for row in left.itertuples()
+                if row.epoch or row.error
+            ]
+            planned = set(zip(chosen["d"], chosen["method"], strict=True))
+            paper = [(d, method) for name, d, method in wanted if name == dataset]
+            if absent := [f"{method} d = {d}" for d, method in paper if (d, method) not in planned]:
                 which = ", ".join(absent) if len(absent) < len(paper) else f"all {len(paper)} cells"
-                lines.append(f"{recipe}: {pretty(dataset)}, not planned: {which}")
-    return Section("missing", "What is missing", [Items(lines) if lines else "Nothing: every cell was run to its end."])
+                lines.append(f"{title}, not planned: {which}")
+            if lines:
+                blocks.append(Items(lines))
+    return Section("missing", "What is missing", blocks or ["Nothing: every cell was run to its end."])
+
+
+def _finished(seeds: pd.DataFrame) -> str:
+    return f"{(seeds['status'] == 'FINISHED').sum()} of {len(seeds)}"
+
+
+def _how_far(row: Any) -> str:
+    where = f"epoch {row.epoch} of {row.epochs}"
+    if row.status == "FAILED":
+        return f"failed after {where}: {row.error.partition(';')[0]}"  # what follows are hints, and places
+    return where

@@ -5,12 +5,12 @@ from typing import Any
 from permlab.platform.report.blocks import Block, Entry, Items, Section, Table
 from permlab.platform.report.stored import SPLITS
 from permlab.platform.report.tables import pretty
+from permlab.platform.reproduce.distance import as_text
 
 HOW = (
     "A trial trains every cell of its grid with one recipe and measures the training graphs alone. Its value is the "
     "distance to the paper's training columns: the root mean square of (ours − paper) / s over metrics and cells, s "
-    "the standard deviation of the paper's numbers of this metric. 0 is the paper itself. The holdout columns were "
-    "read once, after the search, for the default and the best recipe."
+    "the standard deviation of the paper's numbers of this metric. 0 is the paper itself."
 )
 CLOSER = 0.8  # a method's own best recipe counts as another one if its distance is below this share of the joint one's
 
@@ -36,9 +36,11 @@ def _search(search: dict[str, Any]) -> list[Block]:
     rows: list[list[Entry | str]] = []
     for split in ("train", "holdout", "holdout_perm"):
         pair = [search["outcome"].get(name, {}).get(split) for name in ("default", "fitted")]
-        for part in dict.fromkeys(name for each in pair if each for name in each):
+        for part in dict.fromkeys(name for distances in pair if distances for name in distances):
             where = f"{SPLITS[split]}, {'all methods' if part == 'all' else part}"
-            rows.append([where, *(_distance(each.get(part) if each else None) for each in pair)])
+            rows.append([where, *(as_text(distances.get(part) if distances else None) for distances in pair)])
+    if search["outcome"]:
+        told += " The search did not use the holdout columns."
     blocks: list[Block] = [told, Items([f"{name} = {_short(value)}" for name, value in best["values"].items()])]
     if rows:
         blocks.append(Table("Distance to the paper", ["", "default", "fitted"], rows))
@@ -60,19 +62,13 @@ def _trade_off(trials: dict[int, Any], best: dict[str, Any], default: dict[str, 
         if alone < CLOSER * joint:
             better.append(method)
         before = None if default is None else default["by_method"].get(method)
-        rows.append([method, _distance(before), _distance(joint), _distance(alone), f"trial {number}"])
+        rows.append([method, as_text(before), as_text(joint), as_text(alone), f"trial {number}"])
     told = (
-        "No single recipe explains all methods. With recipes of their own these come closer to the paper by a fifth or "
-        f"more: {', '.join(better)}."
-        if better
-        else "No method comes closer to the paper by a fifth or more with a recipe of its own."
+        f"In the best of {len(trials)} trials for it alone, an optimistic choice, {', '.join(better) or 'no method'} "
+        f"come{'s' * (len(better) < 2)} closer to the paper by a fifth or more."
     )
     header = ["method", "default", "best recipe for all", "best for this method", "which is"]
     return [told, Table("Training columns: one recipe for all, or one for each", header, rows)]
-
-
-def _distance(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 def _short(value: Any) -> str:
