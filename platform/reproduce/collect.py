@@ -24,7 +24,7 @@ from permlab.platform.tuning.choice import STUDIES, best_of
 from permlab.tasks.metrics import headline_of
 
 OURS = ("default", "fitted")  # the recipes on the page
-FACTS = ["dataset", "method", "d", "seed", "status", "error"]
+FACTS = ["dataset", "method", "d", "seed", "status"]
 CELL = ["recipe", "dataset", "d", "method", "seed"]
 SEARCHED = (*OPEN, *UNNAMED, "model.last_activation", "readout")  # what makes a recipe another one than the default
 _FREE = {"method", "d", "seed"} | {name for name, whole in NOT_IN_KEY.items() if whole is True}
@@ -117,6 +117,7 @@ def _cells(runs: Path, sweep: StoredSweep) -> list[dict[str, Any]]:
             "settings": json.dumps(_not_default(run["params"])) if run else "",
             "oscillation": oscillation_of(history) if finished and history is not None else np.nan,
             "again": np.nan,
+            "error": cell["error"].partition(";")[0].replace(str(runs), "runs"),  # what follows are hints, and places
             "graphs/holdout": cell.get("graphs/holdout", np.nan),
         }
         row |= {name: told.get(name, "") for name in ("engine", "cpu", "code")}

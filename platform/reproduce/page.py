@@ -331,5 +331,5 @@ def _finished(seeds: pd.DataFrame) -> str:
 def _how_far(row: Any) -> str:
     where = f"epoch {row.epoch} of {row.epochs}"
     if row.status == "FAILED":
-        return f"failed after {where}: {row.error.partition(';')[0]}"  # what follows are hints, and places
+        return f"failed after {where}: {row.error}"
     return where

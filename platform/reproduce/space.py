@@ -1,4 +1,5 @@
-"""What the paper does not say, as a search space: common settings, and options of single readouts.
+"""What the paper leaves open, as a search space: common settings, and options of single readouts. Bias and the ReLU
+after Γ's last layer are searched too: there our default departs from the paper's formula.
 
 The options stand in the space under their readout: `kernels.readout.kernels`.
 """

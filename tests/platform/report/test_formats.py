@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from permlab.platform.display.palette import styles_of
+from permlab.platform.report import drawing
 from permlab.platform.report.answers import answers_section
 from permlab.platform.report.blocks import Entry, Figure, Items, Panel, Section, Series, Table
 from permlab.platform.report.drawing import place, ranges
@@ -25,6 +26,7 @@ from permlab.platform.report.page import to_page
 from permlab.platform.report.picture import document, draw
 from permlab.platform.report.sections import SECTIONS
 from permlab.platform.report.tables import tables_section
+from permlab.readouts.names import PAPER_METHODS
 
 ENTRY = Entry("0.8 ± 0.1", bold=True, note="paper 0.9 ✓", good=True)
 TABLE = Table("A_B 5 % & more", ["", "sum"], [["hold|out", ENTRY]], label="tab")
@@ -175,6 +177,15 @@ def test_every_figure_is_also_data_and_a_script_that_draws_the_same_picture(swee
     away.mkdir()
     subprocess.run([sys.executable, "-I", "-c", script], cwd=away, check=True)
     assert (away / f"{figure.name}.png").read_bytes() == (tmp_path / f"{figure.name}.png").read_bytes()
+
+
+def test_the_legend_is_no_wider_than_the_picture() -> None:
+    series = [dataclasses.replace(CURVE, method=method) for method in PAPER_METHODS]
+    figure = Figure("f", "A figure", "alt", [Panel("p", "x", "y", series)] * 2)
+    canvas = drawing.draw(document(figure, styles_of(PAPER_METHODS)))
+    canvas.draw_without_rendering()
+    (legend,) = canvas.legends
+    assert 0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= canvas.bbox.x1
 
 
 @pytest.mark.parametrize("kind", ["xy", "rows"])

@@ -44,6 +44,7 @@ def test_every_cell_has_what_it_measured_and_cost(runs: Path) -> None:
     assert {"train.epochs": "4", "train.eval_every": "1"}.items() <= json.loads(finished["settings"].iloc[0]).items()
     assert (whole["sweep"] == "whole").all() and whole["oscillation"].notna().all()
     left = cells[(cells["d"] == 3) & (cells["status"] != "FINISHED")]
+    assert (left["settings"] == "").all() and (left["version"] == 0).all()
     assert len(left) == 3 and set(left["epoch"]) == {0} and set(left["epochs"]) == {4}
 
 
