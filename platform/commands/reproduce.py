@@ -1,4 +1,4 @@
-"""Search for the recipe that explains the paper's training columns: what the paper does not say, as a search space.
+"""Search for the recipe that explains the paper's training columns: what the paper leaves open, as a search space.
 
   permlab reproduce paper-proteins name=fit 'method=[sum,ordering]' d=10 train.epochs=60 tune.trials=20
   permlab reproduce paper-qm9 name=fit-qm9 tune.seconds=86400 --address HOST:PORT

@@ -34,7 +34,7 @@ DEFAULTS = {name: str(value) for name, value, _ in describe(RunSettings) if name
 
 def collect(runs: Path, sweeps: Mapping[str, Iterable[str]], searches: Iterable[str]) -> tuple[pd.DataFrame, Any]:
     """The planned cells of the sweeps of each recipe, and facts of sweeps and searches."""
-    stored = [(recipe, _stored(runs, name)) for recipe in sweeps for name in sweeps[recipe]]
+    stored = [(recipe, _stored(runs, name)) for recipe in sweeps for name in dict.fromkeys(sweeps[recipe])]
     facts = {
         "sweeps": [_sweep_facts(runs, recipe, sweep) for recipe, sweep in stored],
         "searches": [_search_facts(runs, name) for name in searches],
@@ -74,18 +74,20 @@ def _check(cells: pd.DataFrame) -> None:
     own.
     """
     for (recipe, dataset), part in cells[cells["settings"] != ""].groupby(["recipe", "dataset"]):
+        others = {
+            name: DEFAULTS.get(name, "not set") for text in part["settings"].unique() for name in json.loads(text)
+        }
         sweep_with: dict[str, dict[str, str]] = defaultdict(dict)  # by setting and value, one that has it
         for row in part.drop_duplicates(["method", "version", "digest", "settings", "sweep"]).to_dict("records"):
-            settings = DEFAULTS | json.loads(row["settings"])
-            others = [name for name in SEARCHED if settings[name] != DEFAULTS[name]]
-            if recipe == "default" and others:
+            own = json.loads(row["settings"])
+            searched = [f"{name}={own[name]}" for name in SEARCHED if name in own]
+            if recipe == "default" and searched:
                 raise ConfigError(
-                    f"{row['sweep']} has {others[0]}={settings[others[0]]}, so its recipe is not the default one; "
-                    "name it with --fitted"
+                    f"{row['sweep']} has {searched[0]}, so its recipe is not the default one; name it with --fitted"
                 )
-            settings[f"readout of {row['method']}"] = settings.pop("readout")
-            settings |= {"result version": row["version"], "digest of the data": row["digest"]}
-            for name, value in settings.items():
+            facts = others | own | {"result version": row["version"], "digest of the data": row["digest"]}
+            facts[f"readout of {row['method']}"] = facts.pop("readout", "{}")
+            for name, value in facts.items():
                 sweep_with[name].setdefault(str(value), row["sweep"])
         for name, values in sweep_with.items():
             if len(values) > 1:

@@ -39,8 +39,9 @@ def cost_section(cells: pd.DataFrame, sweeps: list[dict[str, Any]]) -> Section:
         Table(
             "Sweeps", HEADER, [_sweep_row(s, hours.get((s["recipe"], s["name"], s["started"]), 0.0)) for s in sweeps]
         ),
-        Items([line for group in groups for line in _origins(*group)], "Where the numbers come from"),
     ]
+    if origins := [line for group in groups for line in _origins(*group)]:
+        blocks.append(Items(origins, "Where the numbers come from"))
     if sentence := _again(done["again"].dropna()):
         blocks.append(sentence)
     for recipe, dataset, part in groups:
@@ -86,6 +87,7 @@ def _again(differences: pd.Series) -> str:
     if differences.empty:
         return ""
     return (
-        f"{len(differences)} cells were finished more than once, on several machines say. The first result counts; "
-        f"others differ from it in {(differences > 0).sum()} cells, by {differences.max():.2g} in a metric at most."
+        f"Cells that were finished more than once, on several machines say: {len(differences)}. The first result "
+        f"counts; another one differs from it in {(differences > 0).sum()} of them, by {differences.max():.2g} in a "
+        "metric at most."
     )

@@ -168,7 +168,7 @@ def _seeds(numbers: Iterable[Number]) -> str:
     return f"{several} seed{'s' * (counts != [1])}"
 
 
-def _as_run(findings: Mapping[str, Findings]) -> Section:
+def _as_run(findings: Mapping[str, Findings]) -> Section | None:
     """The recipes as they were run, and how they differ from the paper's."""
     blocks: list[Block] = []
     for recipe, of_recipe in findings.items():
@@ -177,7 +177,7 @@ def _as_run(findings: Mapping[str, Findings]) -> Section:
             if len(sweep.finished_of(dataset)):
                 lines = [*as_run(sweep, dataset).lines, *differences(sweep, dataset)]
                 blocks.append(Items(lines, f"{pretty(dataset)}, {recipe} recipe"))
-    return Section("state", "What was run, and how it differs from the paper", blocks)
+    return Section("state", "What was run, and how it differs from the paper", blocks) if blocks else None
 
 
 def _scorecard(ours: Mapping[str, Mapping[Kind, Number]]) -> Section:

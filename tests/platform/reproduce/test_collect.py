@@ -74,6 +74,13 @@ def test_cells_of_other_versions_or_data_are_not_mixed(runs: Path, column: str, 
     assert len(join_cells([cells])) == 4, "commits may differ"
 
 
+def test_a_setting_that_this_version_does_not_know_is_not_the_default(runs: Path) -> None:
+    cells = cells_of(runs, default=["whole"])
+    cells.loc[cells["seed"] == 1, "settings"] = json.dumps(json.loads(cells["settings"][0]) | {"train.later": "1"})
+    with pytest.raises(ConfigError, match="train.later = not set .* and 1 "):
+        join_cells([cells])
+
+
 def test_a_fitted_recipe_may_give_a_readout_its_own_options_and_is_not_the_default(runs: Path) -> None:
     drive(runs, *GRID, "name=own", "method=[kernels,sum]", "seed=0", "readout.kernels.kernels=3")
     assert len(cells_of(runs, fitted=["own"])) == 2
@@ -125,6 +132,16 @@ def test_the_wall_clock_is_the_sum_of_the_commands(runs: Path) -> None:
     after = collect(runs, {"default": ["half"]}, [])[1]["sweeps"][0]
     assert after["started"] == before["started"] and after["starts"] == 2
     assert after["wall_clock"] == pytest.approx(50 + second["ended"] - second["started"], abs=0.1)
+
+
+def test_a_sweep_of_an_older_version_has_no_wall_clock_if_it_was_interrupted(runs: Path) -> None:
+    path = runs / "sweeps/whole/sweep.json"
+    document = read_json(path) or {}
+    del document["commands"]
+    for starts, wall_clock in ((1, document["ended"] - document["started"]), (3, None)):
+        write_json(path, document | {"starts": starts})
+        (whole,) = collect(runs, {"default": ["whole", "whole"]}, [])[1]["sweeps"]
+        assert (whole["wall_clock"], whole["started"], whole["starts"]) == (wall_clock, document["started"], starts)
 
 
 def test_what_was_collected_can_be_stored_and_written_again(runs: Path) -> None:
