@@ -14,7 +14,9 @@ HIDDEN = "***"
 # blank. Without such an @ it may contain blanks too, unless it looks like a port.
 _IN_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/]*):(?:\S*@|(?!\d+(?:[/\s]|$))[^@\n]*@)")
 _NAME = r"(?:passw(?:or)?d|pwd|token|secret(?:_access_key)?|api_?key|access_key)"
-_BY_NAME = re.compile(rf"""({_NAME}["']?\s*[=:]\s*)(?:'[^']*'|"[^"]*"|[^\s&,}}]+)""", re.IGNORECASE)
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+# After = a password may contain , and }; after : these end it, as in JSON and YAML.
+_BY_NAME = re.compile(rf"""({_NAME}["']?\s*(?:(=)|:)\s*)(?:{_QUOTED}|(?(2)[^\s&]+|[^\s,}}]+))""", re.IGNORECASE)
 
 
 def mask(text: str) -> str:
