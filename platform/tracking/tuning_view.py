@@ -11,7 +11,7 @@ JUDGED = "objective"  # as the pruner sees it: over the epochs of the first seed
 def tuning_view(trials: list[dict[str, Any]], query: str) -> str:
     """The value of the tag. `trials`: run.json of one trial per study; `query`: the runs that are shown."""
     measure = " or ".join(dict.fromkeys(trial["measure"] for trial in trials))
-    settings = [name for name in trials[0]["values"] if all(name in trial["params"] for trial in trials)]
+    settings = [name for name in trials[0]["searched"] if all(name in trial["searched"] for trial in trials)]
     together = {"selectedParams": ["method", *settings], "selectedMetrics": [VALUE], "showAllRuns": False}
     charts = [
         line(JUDGED, "trials"),

@@ -164,9 +164,11 @@ class Driver:
             {
                 "name": f"{tuned.label}-t{asked.number}",
                 "tags": tags | tuned.facts,
-                "params": {key: str(value) for key, value, _ in describe(type(settings), settings)}
+                "params": {key: str(value) for key, value in asked.values.items()}
+                | {key: str(value) for key, value, _ in describe(type(settings), settings)}
                 | {"seed": ", ".join(map(str, tuned.seeds))},
                 "values": asked.values,
+                "searched": list(tuned.study.space),
                 "measure": tuned.study.measure,
                 "maximise": tuned.study.maximise,
                 "epochs": tuned.study.steps,

@@ -70,6 +70,8 @@ def check_tuning(settings: SweepSettings, tune: TuneSettings) -> dict[str, tuple
 def _trial_data(data: DataSettings, tune: TuneSettings) -> DataSettings:
     """With a validation part; no trial measures the holdout."""
     cut: dict[str, Any] = {}
+    if data.train_only:
+        raise ConfigError("tuning measures a validation part: leave out data.train_only")
     if data.splits is None:
         cut = {"validation": tune.validation, "split_seed": data.split_seed or 0}
     elif not data.validated:

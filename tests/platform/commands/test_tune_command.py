@@ -17,6 +17,7 @@ DATA = "dataset=synthetic,graphs=300,max_nodes=12,task=classification"
         (["tune.metric=mae"], "is measured by auc, acc, ap, loss"),
         (["tune.storage=postgresql://me:secret@127.0.0.1:1/studies"], "cannot be reached"),
         (["tune.storage=mysql://host/studies"], "choose postgresql://"),
+        (["tune.trials=1", "data.train_only=true"], "tuning measures a validation part: leave out data.train_only"),
         (["tune.trial=3"], "did you mean tune.trials?"),
     ],
 )

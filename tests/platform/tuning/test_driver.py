@@ -3,11 +3,13 @@
 As a script it is such a driver: python test_driver.py URL RUNS TRIALS
 """
 
+import base64
 import json
 import random
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +23,7 @@ from sqlalchemy.exc import ProgrammingError
 from permlab.platform.errors import ConfigError
 from permlab.platform.files.json_files import read_json
 from permlab.platform.settings.run import RunSettings
+from permlab.platform.tracking.tuning_view import tuning_view
 from permlab.platform.tuning.driver import Driver, Tuned
 from permlab.platform.tuning.lease import open_lease
 from permlab.platform.tuning.prepare import choose, summary
@@ -104,7 +107,7 @@ def slow_objective(job: TrialJob) -> dict[str, Any]:
 def open_study(
     url: str, lease: Any, options: TuneSettings, design: dict[str, Any] | None = None, name: str = NAME
 ) -> Study:
-    space = parse_space(SPACE)
+    space = parse_space(options.space or SPACE)
     return Study(
         name=name,
         storage=open_storage(url, lease),
@@ -129,11 +132,12 @@ def drive(
     stop: Callable[[], int] = lambda: 0,
     max_failed: int = 3,
     design: dict[str, Any] | None = None,
+    method: str = "sum",
     **tune: Any,
 ) -> dict[str, Any]:
     """Drive one study to its end; returns its summary and its choice."""
     options = TuneSettings(**{"space": SPACE, "seeds": 1} | tune)
-    settings = RunSettings(dataset="synthetic", d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
+    settings = RunSettings(dataset="synthetic", method=method, d=3, train={"epochs": EPOCHS})  # type: ignore[arg-type]
     lease = open_lease(url)
     try:
         study = open_study(url, lease, options, design)
@@ -409,3 +413,15 @@ if __name__ == "__main__":
     sys.stdout.write(
         json.dumps(drive(database, Path(folder), tasks=Threads(), runner=slow_objective, trials=int(count)))
     )
+
+
+def test_searched_options_of_a_readout_are_parameters_of_its_trials(url: str, tmp_path: Path) -> None:
+    """The page of the tuning draws what is a parameter of every trial."""
+    space = {"readout.kernels": {"low": 25, "high": 400}, "train.batch_size": [64, 128]}
+    drive(url, tmp_path, method="kernels", space=space, trials=3)
+    runs = [read_json(path) or {} for path in sorted(tmp_path.glob("tunings/cheap/trials/*/run.json"))]
+    assert "readout.kernels" not in runs[0]["values"]  # the default, which its constructor knows
+    for run in runs[1:]:
+        assert run["params"]["readout.kernels"] == str(run["values"]["readout.kernels"])
+    state = json.loads(zlib.decompress(base64.b64decode(tuning_view(runs, "").removeprefix("deflate;"))))
+    assert {"params.`readout.kernels`", "params.`train.batch_size`"} <= set(state["selectedColumns"])
