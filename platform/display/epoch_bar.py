@@ -1,4 +1,4 @@
-"""A bar over the epochs of one run, with the loss and the latest metric on the holdout, or else on validation."""
+"""A bar over the epochs of one run, with the loss and the latest metric of the split that people look at first."""
 
 import time
 from typing import Any
@@ -7,6 +7,7 @@ import pytorch_lightning as pl
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from permlab.platform.display.console import err, note
+from permlab.platform.run.progress import SHOWN
 from permlab.tasks.data import GraphData
 from permlab.tasks.task import LOSS, GraphTask
 
@@ -53,7 +54,7 @@ class EpochBar(pl.Callback):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task = pl_module
         assert isinstance(task, GraphTask)
-        split = "holdout" if "holdout" in task.measured else "validation"
+        split = next(split for split in SHOWN if split in task.measured)
         metric = task.objective.headline
         self.measured = f", {split} {metric} {task.measured[split][metric]:.4f}"
         if not err.shows_bars and time.monotonic() - self.last_noted > 60:

@@ -87,7 +87,8 @@ def table_rows(cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     estimated = estimates(cells)
     metric = headline(estimated)
     left_out = {"train"} | ({"holdout_perm"} if same_on_permuted(cells) else set())
-    splits = [split for split in splits_of(estimated) if split not in left_out]
+    measured = splits_of(estimated)
+    splits = [split for split in measured if split not in left_out] or measured  # the training graphs, if alone
     numbers = papers_beside(cells)
     folded = len({cell.settings.data.fold for cell in cells}) > 1
     header = ["data set", "d", "method", "runs" if folded else "seeds"]

@@ -116,8 +116,8 @@ class CellDelivery(Delivery):
 
     def _arrange(self) -> None:
         """Set the view of the experiment of single runs."""
-        if objective := self.run["tags"].get("objective"):
-            self.experiment.arrange(SWEEP, shared_view([json.loads(objective)]))
+        if "objective" in self.run["tags"]:
+            self.experiment.arrange(SWEEP, shared_view([self.run]))
 
     def _points(self, history: list[dict[str, Any]], result: dict[str, Any] | None) -> list[Point]:
         """The metrics of new epochs.

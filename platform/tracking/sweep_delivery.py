@@ -1,7 +1,6 @@
 """Delivers a sweep or a tuning to MLflow, with its cells or trials."""
 
 import hashlib
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from permlab.platform.tracking.entities import dataset_input, source_tags
 from permlab.platform.tracking.store import DELIVERED, PARENT, Experiment
 from permlab.platform.tracking.sweep_summary import NOTE, REPORT, describe, mean_metrics, report_line
 from permlab.platform.tracking.tuning_view import tuning_view
-from permlab.platform.tracking.view import SWEEP, TUNING, shared_view
+from permlab.platform.tracking.view import SWEEP, TUNING, objectives_of, shared_view
 
 HISTORIES = "histories.parquet"
 SWEEP_FILES = ("sweep.yaml", "plan.json", "results.csv", "results.md", "cells.csv", "tuned.yaml", "studies.json")
@@ -109,14 +108,15 @@ class SweepDelivery(Delivery):
 
     def _arrange(self) -> None:
         """Set the view of the experiment as soon as the cells say what they measure."""
-        if objectives := _objectives(self._started_cells()):
-            self.experiment.arrange(SWEEP, shared_view(objectives, self.plan, self.query))
+        cells = self._started_cells()
+        if objectives_of(cells):
+            self.experiment.arrange(SWEEP, shared_view(cells, self.plan, self.query))
 
     def _summarise(self, started: list[dict[str, Any]], ended: float) -> tuple[dict[str, str], list[Any]]:
         """A description, and the means of the headline metrics."""
         from mlflow.entities import Metric
 
-        headlines = {objective["headline"] for objective in _objectives(started)}
+        headlines = {objective["headline"] for objective in objectives_of(started)}
         means = mean_metrics(self.folder, headlines)
         report = self.client.get_run(self.run_id).data.tags.get(REPORT)
         line = report and report_line(self.experiment.experiment_id, self.run_id, report)
@@ -157,13 +157,8 @@ class TuningDelivery(SweepDelivery):
         """Set the view of the tuning as soon as trials have started."""
         firsts = {key.rpartition("-t")[0]: key for key in reversed(self.keys)}.values()  # one of each study
         runs = [read_json(self.cells_folder / key / "run.json") or {} for key in firsts]
-        if trials := [run for run in runs if "maximise" in run]:  # older versions did not say it
+        if trials := [run for run in runs if "searched" in run]:  # older versions did not say it
             self.experiment.arrange(TUNING, tuning_view(trials, self.query))
-
-
-def _objectives(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What these cells measure, as far as they have said so."""
-    return [json.loads(run["tags"]["objective"]) for run in runs if "objective" in run["tags"]]
 
 
 def read_document(folder: Path) -> dict[str, Any]:

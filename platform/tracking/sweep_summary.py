@@ -18,7 +18,8 @@ def mean_metrics(folder: Path, metrics: Collection[str]) -> dict[str, float]:
     if not path.exists():
         return {}
     with path.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["metric"] in metrics and row["split"] != "train"]
+        rows = [row for row in csv.DictReader(file) if row["metric"] in metrics]
+    rows = [row for row in rows if row["split"] != "train"] or rows  # the training graphs, if nothing else was measured
     several = len({row["dataset"] for row in rows}) > 1
     means = {}
     for row in rows:

@@ -32,14 +32,15 @@ def places_of(experiment: Any) -> dict[str, str]:
     return views or {name: page}
 
 
-def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: str = "") -> str:
-    """The value of the tag. `objectives`: what the runs measure, as in their tag `objective`; `groups`: the means over
-    seeds to show, none for single runs; `query`: the runs that are shown.
+def shared_view(runs: list[dict[str, Any]], groups: Groups = (), query: str = "") -> str:
+    """The value of the tag. `runs`: run.json of some that say what they measure; `groups`: the means over seeds to
+    show, none for single runs; `query`: the runs that are shown.
     """
-    groups = list(groups)
+    groups, objectives = list(groups), objectives_of(runs)
+    splits = ("train",) if all(run["params"].get("data.train_only") == "True" for run in runs) else MEASURED
     headlines = {name: each["metrics"].get(name, [name, False]) for each in objectives for name in [each["headline"]]}
-    columns = [f"metrics.`{split}/{name}`" for name in headlines for split in MEASURED]
-    charts = [draw(f"{split}/{name}", name) for name in headlines for draw in (line, bar) for split in MEASURED]
+    columns = [f"metrics.`{split}/{name}`" for name in headlines for split in splits]
+    charts = [draw(f"{split}/{name}", name) for name in headlines for draw in (line, bar) for split in splits]
     first = [
         section(name, label + ", mean over seeds" * bool(groups)) | SCALE for name, (label, _) in headlines.items()
     ]
@@ -56,6 +57,11 @@ def shared_view(objectives: list[dict[str, Any]], groups: Groups = (), query: st
             "hideEmptyCharts": True,
         }
     )
+
+
+def objectives_of(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What these runs measure, as far as they have said so in run.json."""
+    return [json.loads(run["tags"]["objective"]) for run in runs if "objective" in run["tags"]]
 
 
 def _grouping(groups: list[dict[str, Any]]) -> dict[str, Any]:

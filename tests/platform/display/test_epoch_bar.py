@@ -21,3 +21,10 @@ def test_it_ends_full_with_the_loss_of_the_last_epoch(tmp_path: Path, monkeypatc
     (task,) = bar.progress.tasks
     assert (task.completed, task.total, task.percentage) == (2, 2, 100)
     assert task.fields["note"].startswith(f"loss {result.history[-1]['train/running_loss']:.4f}")
+
+
+def test_it_shows_the_training_graphs_if_nothing_else_is_measured(tmp_path: Path) -> None:
+    words = [DATA, "data.train_only=true", "train.epochs=1", "train.engine=plain", f"runs={tmp_path}"]
+    bar = EpochBar("sum", 1)
+    result = Training.prepare(read_settings(RunSettings, words)).run(callbacks=[bar])
+    assert bar.measured == f", train auc {result.metrics['train']['auc']:.4f}"

@@ -59,3 +59,13 @@ def test_a_permuted_column_that_repeats_the_holdout_is_one_sentence(tmp_path: Pa
     write_results(cells(lost=0.1), tmp_path)
     shown = (tmp_path / "results.md").read_text()
     assert "perm AUC" in shown and "is the same" not in shown
+
+
+def test_training_graphs_are_shown_if_nothing_else_was_measured(tmp_path: Path) -> None:
+    made = cells()
+    for cell in made[:-1]:
+        assert cell.result
+        cell.result["metrics"] = {"train": {"auc": 0.9, "loss": 0.5}}
+    write_results(made, tmp_path)
+    lines = (tmp_path / "results.md").read_text().splitlines()
+    assert "train AUC" in lines[0] and lines[2].count("0.900") == 1

@@ -1,7 +1,10 @@
 """What the run of a whole sweep says in MLflow, and its cells as the version before delivered them."""
 
+import base64
 import csv
+import json
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from permlab.platform.tracking import cell_delivery
 from permlab.platform.tracking.backlog import Backlog
 from permlab.platform.tracking.read import read_sweep
 from permlab.platform.tracking.store import connect
+from permlab.platform.tracking.view import SWEEP, TAG
 from tests.platform.calling import runs_in
 from tests.platform.driving import drive
 
@@ -59,6 +63,18 @@ def test_the_sweeps_own_run_has_results_source_and_data(runs: Path) -> None:
     ]
     table = (runs / "sweeps/mine/results.md").read_text().strip()
     assert table in tags["mlflow.note.content"] and "permlab report mine" in tags["mlflow.note.content"]
+
+
+def test_of_training_alone_the_training_graphs_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    runs = tmp_path / "runs"
+    drive(runs, "name=mine", "method=sum", "data.train_only=true")
+    Backlog(runs).deliver()
+    assert list(parent_of(runs).data.metrics) == ["whole_sweep/train_auc/sum-d2"]
+    view = connect(runs).get_experiment_by_name("mine").tags[TAG + SWEEP]
+    state = json.loads(zlib.decompress(base64.b64decode(view.removeprefix("deflate;"))))
+    assert {chart["metricKey"] for chart in state["compareRunCharts"]} == {"train/auc"}
+    assert state["orderByKey"] == "metrics.`train/auc`"
 
 
 def test_the_description_links_to_the_report_and_keeps_the_link(runs: Path) -> None:
