@@ -1,5 +1,6 @@
 """Node features scaled column by column, with statistics of the training graphs."""
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -7,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from permlab.datasets.batch import GraphBatch, NormalisedAdjacency
+
+Blocks = Callable[[], Iterable[np.ndarray]]  # the features [n, r] of some nodes at a time, as often as it is called
 
 
 class ScaledBatch(GraphBatch):
@@ -20,12 +23,6 @@ class ScaledBatch(GraphBatch):
     @cached_property
     def x(self) -> Tensor:  # type: ignore[override]
         return (self.raw.x.to(self.shift.dtype) - self.shift) / self.width
-
-    @property
-    def az(self) -> Tensor:
-        """Â (Z − 1 shiftᵀ) / width = (ÂZ − (Â1) shiftᵀ) / width."""
-        sums = self.adjacency @ self.shift.new_ones(int(self.sizes.sum()), 1)
-        return (self.raw.az.to(self.shift.dtype) - sums * self.shift) / self.width
 
     @property
     def adjacency(self) -> NormalisedAdjacency:
@@ -61,21 +58,26 @@ class ScaleFeatures(nn.Module):
         return ScaledBatch(batch, self.shift, self.width)
 
 
-def standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every column."""
-    return x.mean(axis=0), x.std(axis=0)
+def standard(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every column, in two passes: Σ x² − n mean² would cancel."""
+    total, n = 0.0, 0
+    for x in blocks():
+        total, n = total + x.sum(axis=0, dtype=np.float64), n + len(x)
+    mean = total / n
+    return mean, np.sqrt(sum(np.square(x - mean).sum(axis=0) for x in blocks()) / n)
 
 
-def minmax(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def minmax(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
     """Minimum and range of every column."""
-    low = x.min(axis=0)
-    return low, x.max(axis=0) - low
+    lows, highs = zip(*((x.min(axis=0), x.max(axis=0)) for x in blocks()), strict=True)
+    low, high = np.min(lows, axis=0).astype(np.float64), np.max(highs, axis=0)
+    return low, high - low
 
 
 SCALINGS = {"standard": standard, "minmax": minmax}
 
 
-def scaling_of(name: str, x: np.ndarray) -> ScaleFeatures:
-    """The scaling of the features x [n, r] of all nodes of the training graphs; a constant column has width 1."""
-    shift, width = (torch.from_numpy(part) for part in SCALINGS[name](x.astype(np.float64)))
+def scaling_of(name: str, blocks: Blocks) -> ScaleFeatures:
+    """The scaling of the features of all nodes of the training graphs; a constant column has width 1."""
+    shift, width = (torch.from_numpy(part) for part in SCALINGS[name](blocks))
     return ScaleFeatures(shift, torch.where(width > 0, width, torch.ones_like(width)))

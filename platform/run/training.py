@@ -1,6 +1,6 @@
 """One cell: settings → fit → result. Plain Python and Lightning; a debugger can step through it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from permlab.tasks.objectives import Objective
 from permlab.tasks.scaling import ScaleFeatures, scaling_of
 from permlab.tasks.task import LOSS, GraphTask, Recipe
 
+NUMBERS_AT_ONCE = 2**18  # features that are read together for their statistics: 1 MB
 OnStart = Callable[[dict[str, str], list[Numerics]], None]
 # Lightning's names; those of mixed precision are the same as ours
 PRECISION: dict[int | str, Any] = {32: "32-true", 64: "64-true"}
@@ -196,13 +197,18 @@ def open_store(settings: RunSettings) -> GraphStore:
 
 
 def feature_scaling(settings: RunSettings, store: GraphStore, split: Split) -> ScaleFeatures | None:
-    """Statistics of the training part alone."""
+    """Statistics of the training part alone, some nodes at a time: all features at once may fill the memory."""
     if settings.model.feature_scaling == "none":
         return None
     trained_on = np.zeros(len(store), dtype=bool)
     trained_on[split.train] = True
     nodes = np.flatnonzero(np.repeat(trained_on, np.diff(store.node_ptr)))
-    return scaling_of(settings.model.feature_scaling, store.raw_features(nodes))
+    rows = max(1, NUMBERS_AT_ONCE // len(store.manifest.feature_names))
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (store.raw_features(nodes[first : first + rows]) for first in range(0, len(nodes), rows))
+
+    return scaling_of(settings.model.feature_scaling, blocks)
 
 
 def check_monitor(settings: RunSettings, objective: Objective) -> None:

@@ -1,6 +1,7 @@
 """One cell: the same numbers however it was interrupted."""
 
 import signal
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from permlab.datasets.splits import Split
 from permlab.platform.errors import RunError, RunStopped
 from permlab.platform.run.cell import run_cell
 from permlab.platform.run.checkpoint import load_state
 from permlab.platform.run.predict import FinishedRun
 from permlab.platform.run.signals import stop_on_signal
-from permlab.platform.run.training import Result, Training
+from permlab.platform.run.training import Result, Training, feature_scaling
 from permlab.platform.settings.run import RunSettings
 from permlab.platform.settings.words import read_settings
 from permlab.readouts.names import PAPER_METHODS
+from tests.datasets.stores import build_store
 
 DATA = "dataset=synthetic,graphs=90,max_nodes=8,task=classification"
 
@@ -328,3 +331,21 @@ def test_features_are_scaled_by_the_training_graphs_alone_and_so_are_predictions
     store, predictions, _ = finished.predict(training.settings.dataset)
     measured = finished.measure(predictions, store, training.data.split.holdout)
     assert measured == pytest.approx(result["metrics"]["holdout"])
+
+
+@pytest.mark.parametrize("name", ["standard", "minmax"])
+def test_statistics_of_many_features_take_little_memory(tmp_path: Path, name: str) -> None:
+    store = build_store("synthetic,graphs=2000,min_nodes=60,max_nodes=60,features=50", tmp_path)
+    split = Split(np.arange(0, 2000, 2), np.arange(1, 2000, 2), np.array([], dtype=np.int64))
+    settings = read_settings(RunSettings, [f"model.feature_scaling={name}"])
+    assert len(store.shards[0].x) == 120_000  # opened, not counted below
+    tracemalloc.start()
+    try:
+        scaling = feature_scaling(settings, store, split)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    x = store.shards[0].x.reshape(2000, 60, 50)[split.train].reshape(-1, 50)
+    assert scaling and most < x.nbytes
+    shift = x.mean(axis=0, dtype=np.float64) if name == "standard" else x.min(axis=0)
+    np.testing.assert_allclose(scaling.shift, shift, rtol=1e-6)
