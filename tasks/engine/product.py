@@ -11,7 +11,14 @@ from permlab.tasks.engine.compiled import compiled
 _gemm = _BLAS().numba_xxgemm(types.float32)
 _SINGLE, _PLAIN, _TRANSPOSED = ord("s"), ord("n"), ord("t")
 _FACTORS = np.array([0], dtype=np.float32), np.array([1], dtype=np.float32)
-_NONE, _ALL = _FACTORS
+_ZERO, _ONE = _FACTORS
+
+
+@compiled
+def _has_rows(matrix: np.ndarray) -> bool:
+    """Whether the rows are contiguous, and each begins after the one before has ended."""
+    (m, n), (down, right) = matrix.shape, matrix.strides
+    return (n < 2 or right == 4) and (m < 2 or down >= 4 * n)
 
 
 @compiled
@@ -20,27 +27,29 @@ def _stride(matrix: np.ndarray) -> int:
 
 
 @compiled
-def product(a: np.ndarray, b: np.ndarray, out: np.ndarray, a_turned: bool, b_turned: bool, add: bool) -> None:
+def product(a: np.ndarray, b: np.ndarray, out: np.ndarray, transpose_a: bool, transpose_b: bool, add: bool) -> None:
     """out ← A B, or out + A B, where A is a or aᵀ, B is b or bᵀ: [m, k] × [k, n] → [m, n], float32, rows contiguous."""
-    (m, n), k = out.shape, a.shape[0] if a_turned else a.shape[1]
-    if (b.shape[1] if b_turned else b.shape[0]) != k or (a.shape[1] if a_turned else a.shape[0]) != m:
+    if not (_has_rows(a) and _has_rows(b) and _has_rows(out)):
+        raise ValueError("matrices without contiguous rows, one after the other")
+    (m, n), k = out.shape, a.shape[0] if transpose_a else a.shape[1]
+    if (b.shape[1] if transpose_b else b.shape[0]) != k or (a.shape[1] if transpose_a else a.shape[0]) != m:
         raise ValueError("matrices that do not fit")
-    if (b.shape[0] if b_turned else b.shape[1]) != n:
+    if (b.shape[0] if transpose_b else b.shape[1]) != n:
         raise ValueError("matrices that do not fit")
-    if m and n:  # BLAS counts by columns: outᵀ = Bᵀ Aᵀ
+    if m and n:  # BLAS is column-major: outᵀ = Bᵀ Aᵀ
         _gemm(
             _SINGLE,
-            _TRANSPOSED if b_turned else _PLAIN,
-            _TRANSPOSED if a_turned else _PLAIN,
+            _TRANSPOSED if transpose_b else _PLAIN,
+            _TRANSPOSED if transpose_a else _PLAIN,
             n,
             m,
             k,
-            _ALL.ctypes,
+            _ONE.ctypes,
             b.ctypes,
             _stride(b),
             a.ctypes,
             _stride(a),
-            _ALL.ctypes if add else _NONE.ctypes,
+            _ONE.ctypes if add else _ZERO.ctypes,
             out.ctypes,
             _stride(out),
         )
