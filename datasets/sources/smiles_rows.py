@@ -130,6 +130,8 @@ def _with_labels(molecules: Molecules, y: np.ndarray, row: np.ndarray) -> GraphC
 
 def _why(smiles: str, valid: bool, y: np.ndarray) -> str:
     """The reason why a row gives no graph; y is [T]."""
+    if len(smiles) > MOST_CHARACTERS:
+        return f"SMILES of more than {MOST_CHARACTERS:,} characters"
     if not valid:
         return "SMILES not read by RDKit" if smiles else "no SMILES"
     return f"label {y[0]}" if np.isinf(y[0]) else "no label"

@@ -20,7 +20,7 @@ from permlab.datasets.sources.base import Progress, Reading, Source
 GRAPHS_A_CHUNK = 8192
 NODES_A_CHUNK = 500_000  # at most per chunk, so that memory does not grow with the number of graphs
 LIMITS = {"graphs": 100_000_000, "max_nodes": 100_000, "features": 1000, "seed": 2**63 - 1}
-MOST_NODES = 1_000_000_000  # graphs times max_nodes: about 50 GB on disk
+MOST_NUMBERS = 16_000_000_000  # graphs × max_nodes × (features + 8): 4 bytes each on disk, 64 GB
 VERSION = 1
 
 
@@ -50,10 +50,10 @@ class Synthetic(Source):
         for name, most in LIMITS.items():
             if getattr(self, name) > most:
                 raise DataUsageError(f"synthetic: {name}={getattr(self, name)}; the limit is {most:,}")
-        if self.graphs * self.max_nodes > MOST_NODES:
+        if (numbers := self.graphs * self.max_nodes * (self.features + 8)) > MOST_NUMBERS:
             raise DataUsageError(
-                f"synthetic: graphs={self.graphs}, max_nodes={self.max_nodes}; the limit of both multiplied is "
-                f"{MOST_NODES:,}"
+                f"synthetic: graphs={self.graphs}, max_nodes={self.max_nodes}, features={self.features}; graphs × "
+                f"max_nodes × (features + 8) is {numbers:,}, the limit is {MOST_NUMBERS:,}"
             )
 
     def digest(self) -> str:

@@ -171,7 +171,7 @@ class TU(Source):
         rows[np.arange(n), np.minimum(degree, last)] = 1
         names = [f"degree_{i}" for i in range(last + 1)]
         if large:
-            rows[:, -1] = np.log1p(degree)
+            rows[:, -1] = np.log1p(degree, dtype=np.float32)
             names = [*names[:-1], f"{names[-1]}_or_more", "log_degree"]
         return rows, names
 

@@ -46,7 +46,8 @@ def test_a_longer_data_set_begins_with_the_shorter_one() -> None:
         ({"task": "ranking"}, "ranking.*choose from regression, classification"),
         ({"min_nodes": 5, "max_nodes": 4}, "1 <= min_nodes <= max_nodes"),
         ({"graphs": 0}, "graphs=0"),
-        ({"graphs": 99_999_999, "max_nodes": 9999}, "the limit of both multiplied is 1,000,000,000"),
+        ({"graphs": 99_999_999, "max_nodes": 9999}, "the limit is 16,000,000,000"),
+        ({"graphs": 1_000_000, "max_nodes": 1000, "features": 1000}, "max_nodes=1000, features=1000; .* the limit is"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters: dict, message: str) -> None:

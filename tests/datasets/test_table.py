@@ -73,16 +73,17 @@ def test_a_missing_target_is_named_or_skipped(tmp_path: Path) -> None:
 
 def test_rows_left_out_are_counted_by_reason_and_listed(tmp_path: Path, cache: Path, permlab) -> None:
     """A row counts once, by what is wrong with its SMILES first. Commas and quotes are read back as they were."""
-    smiles = ["C", "C1CC", "O", None, 'C,"x"\n', "CC", "N", "CO"]
-    text = write(tmp_path, {"smiles": smiles, "y": [1, 2, None, 3, None, np.inf, np.nan, 5]}, "mine.parquet")
+    smiles = ["C", "C1CC", "O", None, 'C,"x"\n', "CC", "N", "CO", "C" * 10_001]
+    text = write(tmp_path, {"smiles": smiles, "y": [1, 2, None, 3, None, np.inf, np.nan, 5, 6]}, "mine.parquet")
     words = (*text.split(","), "skip_invalid=true")
     code, out, _ = permlab("data", "build", *words)
     (listed,) = cache.glob("table-*/left_out.csv")
     reasons = {"SMILES not read by RDKit": 2, "no label": 2, "no SMILES": 1, "label inf": 1}
-    said = f"6 rows ({', '.join(f'{reason}: {count}' for reason, count in reasons.items())}), listed in {listed}\n"
+    reasons |= {"SMILES of more than 10,000 characters": 1}
+    said = f"7 rows ({', '.join(f'{reason}: {count}' for reason, count in reasons.items())}), listed in {listed}\n"
     assert code == 0 and out.endswith(f"\nleft out: {said}")
     manifest = build(f"{text},skip_invalid=true")
-    assert (manifest.graphs, manifest.dropped, manifest.left_out) == (2, 6, reasons)
+    assert (manifest.graphs, manifest.dropped, manifest.left_out) == (2, 7, reasons)
     with listed.open(newline="") as file:
         assert list(csv.reader(file)) == [
             ["row", "smiles", "reason"],
@@ -92,9 +93,10 @@ def test_rows_left_out_are_counted_by_reason_and_listed(tmp_path: Path, cache: P
             ["5", 'C,"x"\n', "SMILES not read by RDKit"],
             ["6", "CC", "label inf"],
             ["7", "N", "no label"],
+            ["9", "C" * 10_001, "SMILES of more than 10,000 characters"],
         ]
     shown = " ".join(permlab("data", "info", *words)[1].split())
-    assert "left out 6 rows (SMILES not read by RDKit: 2, no label: 2" in shown
+    assert "left out 7 rows (SMILES not read by RDKit: 2, no label: 2" in shown
     document = json.loads(permlab("data", "info", *words, "--json")[1])
     assert (document["left_out"], document["left_out_list"]) == (reasons, str(listed))
     listed.write_text(listed.read_text().replace("C1CC", "C2CC"))
