@@ -12,6 +12,8 @@ from permlab.readouts.theory.digits import formula, length, numbers
 from permlab.readouts.theory.metric import quotient_distance
 from permlab.readouts.theory.search import Pair
 
+LARGEST = 500  # the square of 2^k, which a distance takes, must be a float
+
 
 @singledispatch
 def known_collision(readout: Aggregation, n: int) -> Pair | None:
@@ -27,9 +29,11 @@ def _(readout: FourierKernels, n: int) -> Pair | None:
     if not confirm.has_formula(readout, Pair(X, 2 * X, 0.0, 0.0)):
         return None
     _, exponents = torch.frexp(readout.frequencies[readout.frequencies != 0])
-    period = 2.0 ** (53 - int(exponents.min()))
+    k = 53 - int(exponents.min()) if len(exponents) else LARGEST + 1
+    if k > LARGEST:
+        return None
     X[0, 0], Y = 0, X.clone()
-    Y[0, 0] = period
+    Y[0, 0] = 2.0**k
     with mp.workdps(2 * confirm.DIGITS):
         images = formula(readout, numbers(X)), formula(readout, numbers(Y))
         moved = float(length(images[0] - images[1]))  # type: ignore[operator]

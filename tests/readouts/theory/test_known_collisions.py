@@ -29,3 +29,16 @@ def test_a_subclass_that_computes_something_else_is_not_judged_by_its_parent() -
 
 def test_without_an_argument_there_is_none() -> None:
     assert known_collision(build("sum", d=1, max_nodes=2), 2) is None
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e-300])
+def test_a_period_that_no_float_holds_is_no_collision(scale: float) -> None:
+    pair = known_collision(build("fourier", d=1, max_nodes=2, scale=scale), 2)
+    assert pair is None or pair.distance < float("inf")
+
+
+def test_frequencies_of_0_alone_have_no_period() -> None:
+    readout = build("fourier", d=1, max_nodes=2)
+    assert isinstance(readout, FourierKernels)
+    readout.frequencies.zero_()
+    assert known_collision(readout, 2) is None
