@@ -7,8 +7,9 @@ import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,20 @@ def cluster(address: str | None) -> Iterator[int]:
         _reach(address)
     os.environ.setdefault("RAY_task_oom_retries", "4")  # by default Ray never gives up on a cell that does not fit
     print_errors_with(_note_error)
-    try:
-        # A Ctrl-C waits until Ray has started: one that is half started leaves processes behind
-        with loopback(only=not address), stop_on_signal() as stop_signal:
-            ray.init(
-                address=address or "local",
-                include_dashboard=False if not address else None,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                namespace="permlab",
-            )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+    # A Ctrl-C waits until Ray has started: one that is half started leaves processes behind
+    in_main_thread = threading.current_thread() is threading.main_thread()  # the only one that may handle signals
+    with stop_on_signal() if in_main_thread else nullcontext(lambda: 0) as stop_signal:
+        try:
+            with loopback(only=not address):
+                ray.init(
+                    address=address or "local",
+                    include_dashboard=False if not address else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    namespace="permlab",
+                )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
     try:
         if number := stop_signal():
             raise RunStopped("stopped while Ray was starting; the same command starts again", number)
@@ -81,7 +84,7 @@ def print_nodes() -> None:
     try:
         with cluster(None):
             sys.stdout.write(json.dumps([node["Resources"] for node in ray.nodes() if node["Alive"]]) + "\n")
-    except ConfigError as error:
+    except (ConfigError, RunStopped) as error:
         sys.exit(str(error))
 
 
