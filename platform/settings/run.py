@@ -71,7 +71,7 @@ class ModelSettings(Settings):
         "none", description="node features to mean 0 and deviation 1, or to 0 … 1, over the training graphs' nodes"
     )
     init: Literal["default", "glorot", "he", "normal", "uniform", "kipf"] = Field(
-        "default", description="initial weights; default: Glorot's in Γ, as PyG, torch's own in ζ"
+        "default", description="initial weights; default: each layer's own (gcn: Glorot's, as PyG; ζ: torch's)"
     )
 
 
@@ -148,8 +148,10 @@ class DataSettings(Settings):
             raise ValueError(f"data.splits={self.splits} leaves no choice of data.{taken[0]}; leave that out")
         if self.fold is not None and not self.has_folds:
             raise ValueError("data.fold needs folds: set data.splits to a file of folds or to stratified:K")
+        if self.train_only and self.test:
+            raise ValueError("data.train_only measures no holdout: leave out data.test")
         if self.test and not self.validated:
-            raise ValueError("data.test is for runs with a validation part; without one the holdout is always measured")
+            raise ValueError("data.test is for runs with a validation part; without one the holdout is measured anyway")
         if self.train_only and self.validated:
             raise ValueError("data.train_only goes without a validation part: leave one of them out")
         return self
@@ -195,6 +197,33 @@ class ObjectiveSettings(Settings):
     )
 
 
+Options = dict[str, Any]
+
+
+def options_of(method: str, options: Options) -> Options:
+    """The options of this readout: those under its name over the common ones."""
+    groups = _groups(options)
+    return {name: value for name, value in options.items() if name not in groups} | groups.get(_head(method), {})
+
+
+def unused_groups(options: Options, methods: list[str]) -> dict[str, Options]:
+    """The options under the names of other readouts."""
+    return {name: group for name, group in _groups(options).items() if name not in map(_head, methods)}
+
+
+def check_groups(options: Options, methods: list[str]) -> None:
+    for name in unused_groups(options, methods):
+        raise ValueError(f"readout.{name} is for method={name}, which is not among the methods: {', '.join(methods)}")
+
+
+def _groups(options: Options) -> dict[str, Options]:
+    return {name: value for name, value in options.items() if name in NAMES and isinstance(value, dict)}
+
+
+def _head(method: str) -> str:
+    return method.partition(",")[0]
+
+
 class RunSettings(Settings):
     """One cell. What stands under `NOT_IN_KEY` changes its result by rounding at most."""
 
@@ -204,8 +233,8 @@ class RunSettings(Settings):
     seed: int = Field(0, ge=0, description="of the split, the weights, the shuffling, the permutations")
     readout: dict[str, Any] = Field(
         default_factory=dict,
-        description="options of the readout, as readout.kernels=200; under a readout's name for it alone, as "
-        "readout.kernels.sigma=2",
+        description="options of the readout, as readout.kernels=200; nested under a readout's name they apply to it "
+        "alone, e.g. readout.kernels.sigma=2 or readout.kernels.kernels=200",
     )
     backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ, as backbone.heads=4")
     model: ModelSettings = ModelSettings()
@@ -223,17 +252,16 @@ class RunSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _own_options(cls, tree: Any) -> Any:
-        """Of the options under a readout's name only those of this readout count, over the common ones."""
+        """The options under this readout's name count over the common ones."""
         options = tree.get("readout") if isinstance(tree, dict) else None
         if not isinstance(options, dict):
             return tree
-        own = {name: value for name, value in options.items() if name in NAMES and isinstance(value, dict)}
-        common = {name: value for name, value in options.items() if name not in own}
-        method = str(tree.get("method", cls.model_fields["method"].default)).partition(",")[0]
-        return tree | {"readout": common | own.get(method, {})}
+        method = str(tree.get("method", cls.model_fields["method"].default))
+        return tree | {"readout": options_of(method, options) | unused_groups(options, [method])}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        check_groups(self.readout, [self.method])
         if self.train.fresh_permutations and not self.permutations:
             raise ValueError("train.fresh_permutations needs train.permutations above 0")
         if self.data.has_folds and self.data.fold is None:

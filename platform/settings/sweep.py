@@ -15,6 +15,8 @@ from permlab.platform.settings.run import (
     RunSettings,
     Settings,
     TrainSettings,
+    check_groups,
+    options_of,
 )
 from permlab.platform.tuning.choice import Choice, Kind, kind_of_cell
 from permlab.platform.tuning.settings import TuneSettings
@@ -67,7 +69,7 @@ class SweepSettings(Settings):
     d: Numbers = Field([10], description="widths of the node embeddings")
     seed: Numbers = Field([0], description="seeds")
     readout: dict[str, Any] = Field(
-        default_factory=dict, description="options of the readout; under a readout's name for it alone"
+        default_factory=dict, description="options of the readout; nested under a readout's name they apply to it alone"
     )
     backbone: dict[str, Any] = Field(default_factory=dict, description="options of Γ")
     model: ModelSettings = ModelSettings()
@@ -98,6 +100,7 @@ class SweepSettings(Settings):
         for axis in ("dataset", "method", "d", "seed"):
             if not getattr(self, axis):
                 raise ValueError(f"the grid is empty: {axis} has no values")
+        check_groups(self.readout, self.method)
         if self.data.fold == []:
             raise ValueError("the grid is empty: data.fold has no values")
         if self.protocol != "paper" and (reason := PROTOCOLS[self.protocol].misfit(self)):
@@ -126,7 +129,7 @@ class SweepSettings(Settings):
                 method=method,
                 d=d,
                 seed=seed,
-                readout=self.readout,
+                readout=options_of(method, self.readout),
                 backbone=self.backbone,
                 model=self.model,
                 objective=self.objective,

@@ -16,8 +16,9 @@ class _Loader(yaml.SafeLoader):
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Copies what `<<` names into the mapping; merges of merges would grow without end."""
+        before = len(node.value)
         super().flatten_mapping(node)
-        self._merged += len(node.value)
+        self._merged += max(0, len(node.value) - before)
         if self._merged > MOST_VALUES:
             raise TooLarge(f"holds more than {MOST_VALUES:,} values")
 

@@ -6,6 +6,7 @@ from permlab.platform.errors import ConfigError
 from permlab.platform.settings.run import RunSettings, cell_key
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import describe, read_settings, recipes
+from permlab.platform.settings.yaml_text import load_yaml
 from permlab.readouts.catalogue import build
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.names import NAMES
@@ -166,6 +167,12 @@ def test_anchors_may_still_be_used(tmp_path: Path) -> None:
     )
 
 
+def test_only_what_merge_keys_copy_counts_towards_their_limit() -> None:
+    keys = ", ".join(f"k{i}: x" for i in range(30_000))
+    tree = load_yaml(f"a: &a {{{keys}}}\nb: {{<<: *a}}\nc: {{<<: *a}}\n")
+    assert tree["a"] == tree["b"] == tree["c"] and len(tree["a"]) == 30_000
+
+
 def test_one_data_set_has_one_name_however_it_is_written() -> None:
     name = "synthetic,graphs=300,max_nodes=20"
     sweep = read_settings(SweepSettings, [f'dataset=["synthetic,max_nodes=20,graphs=300", "{name}"]'])
@@ -243,16 +250,26 @@ def test_settings_that_came_later_are_in_the_key_when_they_are_set() -> None:
 
 def test_options_under_a_readouts_name_are_for_it_alone() -> None:
     options = {"sigma": 1.0, "kernels": {"sigma": 2.0, "kernels": 50}, "set2set": {"steps": 5}}
-    found = {method: RunSettings(method=method, readout=options).readout for method in ("kernels", "set2set", "sum")}
-    assert found["kernels"] == {"sigma": 2.0, "kernels": 50}
-    assert found["set2set"] == {"sigma": 1.0, "steps": 5} and found["sum"] == {"sigma": 1.0}
+    cells = SweepSettings(method=["kernels,mean=true", "set2set", "sum"], readout=options).cells()
+    assert [cell.readout for cell in cells] == [
+        {"sigma": 2.0, "kernels": 50}, {"sigma": 1.0, "steps": 5}, {"sigma": 1.0},
+    ]  # fmt: skip
     alone = RunSettings(method="kernels", readout={"kernels": 50, "sigma": 2.0})
-    assert cell_key(alone, "x") == cell_key(RunSettings(method="kernels", readout=options), "x")
+    assert alone == read("method=kernels", "readout.sigma=2.0", "readout.kernels.kernels=50")
     sweep = SweepSettings(method=["kernels", "sum"], readout={"kernels": {"kernels": 50}})
     assert [cell.readout for cell in sweep.cells()] == [{"kernels": 50}, {}]
+
+
+def test_options_of_a_readout_that_is_not_there_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^readout.kernels is for method=kernels, .*: sum$"):
+        read("method=sum", "readout.kernels.bogus=1")
+    with pytest.raises(ConfigError, match=r"^readout.kernels is for method=kernels, .*: sum, set2set$"):
+        read_settings(SweepSettings, ["method=[sum,set2set]", "readout.kernels.sigma=2"])
 
 
 def test_training_alone_may_be_measured() -> None:
     assert read("data.train_only=true").splits_at_end == ("train",)
     with pytest.raises(ConfigError, match="without a validation part"):
         read("data.train_only=true", "data.validation=0.1")
+    with pytest.raises(ConfigError, match=r"data.train_only measures no holdout: leave out data.test"):
+        read("data.train_only=true", "data.test=true")
