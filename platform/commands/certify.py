@@ -35,7 +35,7 @@ from permlab.platform.sweep.proofs import Runner, in_this_process, kept
 from permlab.readouts.base import stated_facts
 from permlab.readouts.checks import check_size
 from permlab.readouts.errors import ReadoutError
-from permlab.readouts.theory.certificate import Certificate
+from permlab.readouts.theory.certificate import SAMPLES, Certificate
 from permlab.readouts.theory.distortion import DRAWN, KINDS, Distortion, Question, answer, key_size
 from permlab.readouts.theory.keys import Universality, full_spark_size, universal_size
 from permlab.readouts.theory.least import Least, check_least, least_columns, run_piece
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", help="rows of the matrices; with --minimal or --distortion a range such as 2..5")
     parser.add_argument("--d", help="columns of the matrices; with --minimal a range such as 2..3")
     parser.add_argument("--key", help="the key A of ordering or reduced (default: its own)")
-    parser.add_argument("--samples", type=int, default=3500, help="pairs to try (default 3500)")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help=f"pairs to try (default {SAMPLES})")
     parser.add_argument("--steps", type=int, default=300, help="steps of gradient search, each way (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of pairs, keys and weights (default 0)")
     parser.add_argument("--budget", type=int, default=20_000, help="subspaces to try for universality (default 20000)")

@@ -13,7 +13,7 @@ from permlab.platform.run.process_settings import process_for_runs
 from permlab.platform.settings.kinds import method_name
 from permlab.readouts.catalogue import build
 from permlab.readouts.checks import check_size
-from permlab.readouts.theory.certificate import Certificate, certify
+from permlab.readouts.theory.certificate import SAMPLES, Certificate, certify
 from permlab.readouts.theory.keys import parse_key
 
 
@@ -23,7 +23,7 @@ def certify_method(
     d: int,
     *,
     key: str | None = None,
-    samples: int = 3500,
+    samples: int = SAMPLES,
     steps: int = 300,
     seed: int = 0,
     budget: int = 20_000,

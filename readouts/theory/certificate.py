@@ -27,6 +27,7 @@ COLLIDED, APART = (
     1e-2,
 )  # candidate collision: outputs this close, inputs this far apart, relative to X
 INVARIANT = 1e-9
+SAMPLES = 3500  # pairs that are tried, unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Certificate:
 def certify(
     readout: Aggregation,
     n: int,
-    samples: int = 3500,
+    samples: int = SAMPLES,
     steps: int = 300,
     seed: int = 0,
     budget: int = 20_000,
