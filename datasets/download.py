@@ -64,21 +64,21 @@ def fetch(url: str, target: Path, progress: Callable[[int, int | None], None], m
 def check_md5(path: Path, url: str, published: str) -> None:
     """MD5 is what others have published of these files; it detects accidents, not a forger."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != published:
-        raise DataError(f"{url} has the MD5 digest {found}, published is {published}: the file is not the known one")
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if digest != published:
+        raise DataError(f"{url} has the MD5 digest {digest}, published is {published}: the file is not the known one")
 
 
 def check_as_before(path: Path, url: str, ledger: Path) -> None:
     """Nobody has published a digest of this file: trust it on first use, record its digest, and compare later ones."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     if not ledger.exists():
         ledger.parent.mkdir(parents=True, exist_ok=True)
-        ledger.write_text(f"{found}  {url}\n", encoding="utf-8")
-    elif (before := ledger.read_text(encoding="utf-8").split()[:1]) != [found]:
+        ledger.write_text(f"{digest}  {url}\n", encoding="utf-8")
+    elif (before := ledger.read_text(encoding="utf-8").split()[:1]) != [digest]:
         raise DataError(
-            f"{url} has the SHA-256 digest {found}, at its first download it had {''.join(before) or 'none'}; if the "
+            f"{url} has the SHA-256 digest {digest}, at its first download it had {''.join(before) or 'none'}; if the "
             f"new file is right, delete {ledger}"
         )
 

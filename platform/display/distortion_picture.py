@@ -23,14 +23,14 @@ def draw(path: str, rows: list[Distortion]) -> None:
     figure, axes = plt.subplots(figsize=(8, 5), dpi=150, layout="constrained")
     sizes = sorted({row.n for row in rows})
     for kind, colour in zip(dict.fromkeys(row.kind for row in rows), COLOURS, strict=False):
-        found, certified = (medians(rows, kind, side) for side in ("at_least", "at_most"))
-        ns = [n for n in sizes if isfinite(found.get(n, np.inf))]
-        label = f"{kind}, slope {slope(found):.2f}" if len(ns) > 1 else kind
+        shown, certified = (medians(rows, kind, side) for side in ("at_least", "at_most"))
+        ns = [n for n in sizes if isfinite(shown.get(n, np.inf))]
+        label = f"{kind}, slope {slope(shown):.2f}" if len(ns) > 1 else kind
         size = 10 if kind == "equiangular" else 5  # the optimised ones lie on top of it
-        axes.plot(ns, [found[n] for n in ns], "o-", color=colour, ms=size, label=label)
+        axes.plot(ns, [shown[n] for n in ns], "o-", color=colour, ms=size, label=label)
         proved = [n for n in ns if isfinite(certified[n])]
         axes.fill_between(
-            proved, [found[n] for n in proved], [certified[n] for n in proved], color=colour, alpha=0.13, lw=0
+            proved, [shown[n] for n in proved], [certified[n] for n in proved], color=colour, alpha=0.13, lw=0
         )
     every = np.array(sizes, dtype=float)
     axes.plot(every, np.sqrt(every), "k:", lw=1, label="√n")
@@ -57,7 +57,7 @@ def medians(rows: list[Distortion], kind: str, side: str) -> dict[int, float]:
     for row in rows:
         if row.kind == kind:
             values.setdefault(row.n, []).append(getattr(row, side))
-    return {n: float(np.median(found)) for n, found in values.items()}
+    return {n: float(np.median(of_n)) for n, of_n in values.items()}
 
 
 def slope(by_size: dict[int, float]) -> float:

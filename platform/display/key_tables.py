@@ -73,16 +73,16 @@ def show_gamma(rows: list[GammaRow]) -> None:
     table.add_column("pairs of orders", justify="right")
     table.add_column("degenerate", justify="right")
     words = {True: "yes, decided", False: "no, a pair collides", None: "no collision found"}
-    for n, d, m, seed, found in rows:
+    for n, d, m, seed, injectivity in rows:
         sizes = map(str, (n, d, m, 2 * n * d - d, seed))
-        table.add_row(*sizes, words[found.injective], f"{found.pairs:,}", f"{found.degenerate:,}")
+        table.add_row(*sizes, words[injectivity.injective], f"{injectivity.pairs:,}", f"{injectivity.degenerate:,}")
     out.print("γ_{A,B}(X)_k = ⟨b_k, ↓(Xa_k)⟩, k ≤ m, with random integer weights, in exact arithmetic")
     out.print(table)
 
 
-def gamma_document(n: int, d: int, m: int, seed: int, found: Injectivity) -> dict[str, Any]:
+def gamma_document(n: int, d: int, m: int, seed: int, injectivity: Injectivity) -> dict[str, Any]:
     """As JSON, with the weights, so that a collision can be checked."""
     A, B = (weights.tolist() for weights in integer_weights(n, d, m, seed))
-    pair = found.pair and [[[str(entry) for entry in row] for row in matrix] for matrix in found.pair]
-    known = {"injective": found.injective, "pairs": found.pairs, "degenerate": found.degenerate, "pair": pair}
+    pair = injectivity.pair and [[[str(entry) for entry in row] for row in matrix] for matrix in injectivity.pair]
+    known = {name: getattr(injectivity, name) for name in ("injective", "pairs", "degenerate")} | {"pair": pair}
     return {"n": n, "d": d, "m": m, "seed": seed} | known | {"A": A, "B": B}

@@ -13,7 +13,7 @@ from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.sweep.plan import expected_seconds, manifest_of
 from permlab.platform.tuning.driver import Tuned
 from permlab.platform.tuning.lease import Lease
-from permlab.platform.tuning.prepare import flat, storage_url
+from permlab.platform.tuning.prepare import by_dotted_name, storage_url
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.space import Space
 from permlab.platform.tuning.study import Study, open_storage
@@ -88,7 +88,7 @@ def open_fit(sweep: SweepSettings, tune: TuneSettings, lease: Lease) -> list[Tun
     design |= {name: getattr(sweep, name) for name in ("method", "d", "seed")}
     design |= {f"tune.{name}": getattr(tune, name) for name in ("sampler", "pruner", "seed")}
     design |= {"tune.space": {name: parameter.document for name, parameter in space.items()}}
-    design |= flat(key_fields(cells[0]))
+    design |= by_dotted_name(key_fields(cells[0]))
     study = Study(
         name=f"{sweep.name}/{sweep.dataset[0]}",
         storage=open_storage(storage_url(sweep, tune), lease),

@@ -118,11 +118,11 @@ def _design(trial: RunSettings, space: Space, tune: TuneSettings, metric: str, m
     return (
         {"result version": RESULT_VERSION, "digest": manifest.digest, "tune.metric": metric, "tune.space": searched}
         | search
-        | flat(settings)
+        | by_dotted_name(settings)
     )
 
 
-def flat(groups: dict[str, Any]) -> dict[str, Any]:
+def by_dotted_name(groups: dict[str, Any]) -> dict[str, Any]:
     """The settings in groups, as group.name."""
     return {
         f"{group}.{name}": value

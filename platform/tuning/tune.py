@@ -19,7 +19,7 @@ from permlab.platform.tuning.choice import FILE, STUDIES, write_choices
 from permlab.platform.tuning.settings import TuneSettings
 from permlab.platform.tuning.trial_task import run_trial
 
-Opened = Callable[[Any, TuneSettings, Any], list[Any]]  # settings, options, lease → studies
+Open = Callable[[Any, TuneSettings, Any], list[Any]]  # settings, options, lease → studies
 End = Callable[[list[Any], Path, Ended], Ended]  # what is written when the studies have ended
 
 
@@ -36,7 +36,7 @@ def tune(settings: SweepSettings, address: str | None, runner: Any = run_trial) 
 
 
 def run_studies(
-    settings: SweepSettings, options: TuneSettings, address: str | None, runner: Any, opened: Opened, end: End
+    settings: SweepSettings, options: TuneSettings, address: str | None, runner: Any, open_them: Open, end: End
 ) -> Ended:
     """Open the studies of a tuning and drive them; `end` writes what comes of them."""
     with doing(f"{settings.name}: opening the studies", in_log=False):
@@ -49,7 +49,7 @@ def run_studies(
     try:
         with database_errors(url), driving(folder):
             with doing(f"{settings.name}: opening the studies", in_log=False):
-                studies = opened(settings, options, lease)
+                studies = open_them(settings, options, lease)
             open_folder(folder, settings, [])
             with closed_on_error(folder):
                 if all(tuned.study.over for tuned in studies):

@@ -132,8 +132,8 @@ class Question:
 def answer(question: Question) -> dict[str, Any]:
     """As JSON."""
     key = question.key
-    found = bounds(key, question.n, question.seed, question.seconds, question.steps, question.kind)
-    return {"final": True} | found.document
+    distortion = bounds(key, question.n, question.seed, question.seconds, question.steps, question.kind)
+    return {"final": True} | distortion.document
 
 
 def bounds(
@@ -144,8 +144,8 @@ def bounds(
     if key.shape[1] < key_size(n, len(key)) and decidable(torch.from_numpy(key), n):
         verdict = check_universal(key, n, budget=100_000, seconds=seconds)
         if verdict.universal is False:
-            return Distortion(kind, n, key, b0, 0.0, "a pair collides", 0.0, found(key, n, seed, 1)[1])
-    smallest, largest = found(key, n, seed, steps)
+            return Distortion(kind, n, key, b0, 0.0, "a pair collides", 0.0, extreme_ratios(key, n, seed, 1)[1])
+    smallest, largest = extreme_ratios(key, n, seed, steps)
     certified, proof = shared_columns(key, n), "shared columns"
     if n <= MOST_ROWS:
         least = least_over_patterns(key, n, smallest, seconds)
@@ -154,7 +154,7 @@ def bounds(
     return Distortion(kind, n, key, b0, certified, proof if certified else "none", smallest, largest)
 
 
-def found(key: np.ndarray, n: int, seed: int, steps: int) -> tuple[float, float]:
+def extreme_ratios(key: np.ndarray, n: int, seed: int, steps: int) -> tuple[float, float]:
     """The smallest and the largest ratio that sampling and gradients find, in many digits."""
     readout = _readout(key, n)
     sampled = measure(readout, *pairs.draw(1200, n, len(key), seed))

@@ -107,10 +107,10 @@ def decide(
     standard = standard_form(key)
     assert standard is not None
     form, order = standard
-    found = _search_all(form, n, part, budget, monotonic() + seconds, progress)
-    if found.match is None:
-        return Exact(True if found.complete else None, found.visited)
-    return Exact(False, found.visited, pair_of(key[:, order], found.match, n))
+    outcome = _search_all(form, n, part, budget, monotonic() + seconds, progress)
+    if outcome.match is None:
+        return Exact(True if outcome.complete else None, outcome.visited)
+    return Exact(False, outcome.visited, pair_of(key[:, order], outcome.match, n))
 
 
 def decide_generic(
@@ -126,8 +126,8 @@ def decide_generic(
     rng = np.random.default_rng([seed, n, d])
     columns = [rng.integers(0, P, d) for _ in range(D - d)]
     form = np.column_stack([np.eye(d, dtype=np.int64), *columns])
-    found = _search_all(form, n, part, float("inf"), monotonic() + seconds, None)
-    return Exact(None if found.match is None and not found.complete else found.match is None, found.visited)
+    outcome = _search_all(form, n, part, float("inf"), monotonic() + seconds, None)
+    return Exact(None if outcome.match is None and not outcome.complete else outcome.match is None, outcome.visited)
 
 
 def _search_all(
@@ -143,10 +143,10 @@ def _search_all(
     for rows in range(2 if part[0] == 0 else n, n + 1):
         first, step = part if rows == n else (0, 1)
         for root in islice(roots(rows, len(form)), first, None, step):
-            found = search(form, rows, root, budget - visited, deadline, progress)
-            visited += found.visited
-            if not found.complete:
-                return replace(found, visited=visited)
+            outcome = search(form, rows, root, budget - visited, deadline, progress)
+            visited += outcome.visited
+            if not outcome.complete:
+                return replace(outcome, visited=visited)
     return Found(visited, complete=True)
 
 

@@ -97,14 +97,14 @@ def run_piece(piece: Piece, seconds: float = float("inf")) -> dict[str, Any]:
     started = monotonic()
     part = (piece.part, PIECES)
     if (key := piece.key) is None:
-        found = decide_generic(piece.n, piece.d, piece.D, piece.seed, seconds, part)
+        decision = decide_generic(piece.n, piece.d, piece.D, piece.seed, seconds, part)
     else:
-        found = decide(key, piece.n, seconds=seconds, part=part)
-    pair = found.pair and [[[str(entry) for entry in row] for row in matrix] for matrix in found.pair]
+        decision = decide(key, piece.n, seconds=seconds, part=part)
+    pair = decision.pair and [[[str(entry) for entry in row] for row in matrix] for matrix in decision.pair]
     verdict = {
-        "universal": found.universal,
-        "final": found.universal is not None,
-        "visited": found.visited,
+        "universal": decision.universal,
+        "final": decision.universal is not None,
+        "visited": decision.visited,
         "pair": pair,
     }
     return verdict | {"seconds": round(monotonic() - started, 3)}

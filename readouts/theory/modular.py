@@ -42,14 +42,14 @@ def rank(matrices: np.ndarray) -> np.ndarray:
     for column in range(columns):
         used = np.arange(rows) < ranks[:, None]
         usable = (left[:, :, column] != 0) & ~used
-        place, found = usable.argmax(axis=1), usable.any(axis=1)
+        place, has_pivot = usable.argmax(axis=1), usable.any(axis=1)
         top = np.minimum(ranks, rows - 1)
         pivot = left[each, place]
-        left[each[found], place[found]] = left[each[found], top[found]]
-        left[each[found], top[found]] = pivot[found]
-        below = (np.arange(rows) > top[:, None]) & found[:, None]
+        left[each[has_pivot], place[has_pivot]] = left[each[has_pivot], top[has_pivot]]
+        left[each[has_pivot], top[has_pivot]] = pivot[has_pivot]
+        below = (np.arange(rows) > top[:, None]) & has_pivot[:, None]
         factor = left[:, :, column, None]
         reduced = minus(times(left, pivot[:, column, None, None]), times(factor, pivot[:, None]))
         left = np.where(below[:, :, None], reduced, left)
-        ranks += found
+        ranks += has_pivot
     return ranks

@@ -120,16 +120,16 @@ def check_universal(
 def _decided_exactly(
     key: np.ndarray, n: int, budget: int, seconds: float, progress: Callable[[int], None] | None
 ) -> Universality:
-    found = decide(key, n, budget, seconds, progress)
+    decision = decide(key, n, budget, seconds, progress)
     reasons = {
         True: "every choice of permutations forces two equal rows",
         False: "a pair collides",
-        None: f"not decided within {found.visited:,} subspaces",
+        None: f"not decided within {decision.visited:,} subspaces",
     }
     d, D = key.shape
-    reason = reasons[found.universal]
-    verdict = Universality(found.universal, n, d, D, found.visited, (0.0, np.inf), reason, rounded=False)
-    return _refuted(verdict, *found.pair) if found.pair else verdict
+    reason = reasons[decision.universal]
+    verdict = Universality(decision.universal, n, d, D, decision.visited, (0.0, np.inf), reason, rounded=False)
+    return _refuted(verdict, *decision.pair) if decision.pair else verdict
 
 
 def search_in_floats(

@@ -94,8 +94,8 @@ def decide(
 
 def search(A: np.ndarray, B: np.ndarray, X: np.ndarray, Y: np.ndarray, seconds: float = float("inf")) -> Injectivity:
     """Examine the orders of given pairs [pairs, n, d]: never proves that γ is injective."""
-    found = examine(A, B, orders_of(X @ A), orders_of(Y @ A), seconds)
-    return found if found.pair else Injectivity(None, found.pairs, found.degenerate)
+    injectivity = examine(A, B, orders_of(X @ A), orders_of(Y @ A), seconds)
+    return injectivity if injectivity.pair else Injectivity(None, injectivity.pairs, injectivity.degenerate)
 
 
 def decide_or_search(
@@ -104,11 +104,11 @@ def decide_or_search(
     """Of random weights: first the orders of sampled pairs, then, if none collides and they are few, all orders."""
     A, B = integer_weights(n, d, m, seed)
     X, Y = draw(samples, n, d, seed)
-    found = search(A, B, X.numpy(), Y.numpy())
-    if found.pair or n > 3 or n + d > 6:  # more than MOST_DECIDED
-        return found
+    injectivity = search(A, B, X.numpy(), Y.numpy())
+    if injectivity.pair or n > 3 or n + d > 6:  # more than MOST_DECIDED
+        return injectivity
     orders = all_orders(A, n)
-    return found if len(orders) ** 2 > 2 * MOST_DECIDED else decide(A, B, progress=progress)
+    return injectivity if len(orders) ** 2 > 2 * MOST_DECIDED else decide(A, B, progress=progress)
 
 
 def examine(
@@ -210,7 +210,7 @@ def sign_vectors(A: np.ndarray) -> np.ndarray:
     """
     d, m = A.shape
     columns = [[int(entry) for entry in column] for column in A.T]
-    found = set()
+    vectors = set()
     for zero in combinations(range(m), d - 1):
         edge = [  # cofactors: ⟨edge, a⟩ = det[a | a_j, j in zero]
             (-1) ** i * determinant([[Fraction(columns[j][k]) for k in range(d) if k != i] for j in zero])
@@ -223,5 +223,5 @@ def sign_vectors(A: np.ndarray) -> np.ndarray:
             signs = [value > 0 for value in values]
             for j, sign in zip(zero, fill, strict=True):
                 signs[j] = sign
-            found |= {tuple(signs), tuple(not sign for sign in signs)}
-    return np.array(sorted(found))
+            vectors |= {tuple(signs), tuple(not sign for sign in signs)}
+    return np.array(sorted(vectors))

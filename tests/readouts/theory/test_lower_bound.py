@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.theory import keys
-from permlab.readouts.theory.distortion import found, rounded
+from permlab.readouts.theory.distortion import extreme_ratios, rounded
 from permlab.readouts.theory.lower_bound import columns_to_share, least_over_patterns, shared_columns
 from permlab.readouts.theory.universality import check_universal
 
@@ -34,7 +34,7 @@ def a0_of_two_rows(key: np.ndarray) -> float:
 @pytest.mark.parametrize(("d", "D"), [(2, 3), (2, 5), (3, 5)])
 def test_two_rows_are_bounded_by_what_is_known_of_phase_retrieval(d: int, D: int, seed: int) -> None:
     key = rounded(keys.gaussian(d, D, seed), 2)
-    exact, (smallest, _) = a0_of_two_rows(key), found(key, 2, seed, 1)
+    exact, (smallest, _) = a0_of_two_rows(key), extreme_ratios(key, 2, seed, 1)
     least = least_over_patterns(key, 2, smallest)
     assert least.complete and shared_columns(key, 2) <= exact * (1 + 1e-9)
     assert 0.5 * exact < least.bound <= exact * (1 + 1e-9) <= smallest * (1 + 1e-8)
@@ -84,7 +84,7 @@ def test_shared_columns_is_theorem_3_9_with_fewer_columns(n: int) -> None:
     minors = [np.linalg.svd(key[:, J], compute_uv=False)[-1] for J in combinations(range(enough), 2)]
     assert shared_columns(key, n) == pytest.approx(min(minors), rel=1e-6)
     assert shared_columns(key[:, :-1], n) == 0
-    smallest, largest = found(key, n, 0, 1)
+    smallest, largest = extreme_ratios(key, n, 0, 1)
     assert shared_columns(key, n) <= smallest <= largest <= np.linalg.norm(key, 2) * (1 + 1e-9)
 
 
