@@ -9,6 +9,7 @@ from permlab.tasks.errors import BackboneError
 from permlab.tasks.gcn import GCN
 from permlab.tasks.initial_weights import INITIAL, draw_weights
 from permlab.tasks.model import Head
+from permlab.tasks.ragged import RaggedLinear
 
 IN, HIDDEN, OUT = 40, 300, 20
 
@@ -48,13 +49,31 @@ def test_glorot_is_what_pyg_has_and_uniform_what_torch_has() -> None:
 
 
 @pytest.mark.parametrize("name", INITIAL)
-def test_all_layers_are_drawn_and_it_works_without_biases(name: str) -> None:
+def test_all_layers_of_gamma_are_drawn_also_without_biases(name: str) -> None:
     torch.manual_seed(0)
     before = GCN(IN, HIDDEN, OUT, bias=False)
-    gamma, head = drawn(name, bias=False)
+    gamma, _ = drawn(name, bias=False)
     assert not [*gamma.biases]
     assert all(not torch.equal(old, new) for old, new in zip(before.weights, gamma.weights, strict=True))
-    assert all(float(layer.weight.detach().std()) > 0 for layer in (head.first, *head.inner, head.last))
+
+
+@pytest.mark.parametrize("name", INITIAL)
+@pytest.mark.parametrize("readout", ["sum", "ordering"])
+def test_all_layers_of_zeta_are_drawn(name: str, readout: str) -> None:
+    """Also the ragged one after a readout that returns rows."""
+    gamma, head = GCN(IN, HIDDEN, OUT), Head(build(readout, OUT, 9), 150)
+    assert isinstance(head.first, RaggedLinear) == (readout == "ordering")
+    layers = (head.first, *head.inner, head.last)
+    before = [layer.weight.detach().clone() for layer in layers]
+    draw_weights(name, gamma, head)
+    assert not any(torch.equal(old, layer.weight) for old, layer in zip(before, layers, strict=True))
+
+
+@pytest.mark.parametrize("name", ["kipf", "uniform"])
+def test_kipfs_rule_is_for_gamma_alone(name: str) -> None:
+    _, head = drawn(name)
+    for part in (head.first.weight, head.first.bias):
+        assert float(part.detach().std()) == pytest.approx((3 * OUT) ** -0.5, rel=0.15)
 
 
 def test_pyg_s_models_are_drawn_too() -> None:

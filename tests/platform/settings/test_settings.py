@@ -1,15 +1,19 @@
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from permlab.platform.errors import ConfigError
-from permlab.platform.settings.run import RunSettings, cell_key
+from permlab.platform.settings.run import ModelSettings, RunSettings, cell_key
 from permlab.platform.settings.sweep import SweepSettings
 from permlab.platform.settings.words import describe, read_settings, recipes
 from permlab.platform.settings.yaml_text import load_yaml
 from permlab.readouts.catalogue import build
 from permlab.readouts.errors import ReadoutError
 from permlab.readouts.names import NAMES
+from permlab.tasks.initial_weights import INITIAL
+from permlab.tasks.norms import NORMS
+from permlab.tasks.scaling import SCALINGS
 
 
 def read(*words: str) -> RunSettings:
@@ -178,6 +182,15 @@ def test_one_data_set_has_one_name_however_it_is_written() -> None:
     sweep = read_settings(SweepSettings, [f'dataset=["synthetic,max_nodes=20,graphs=300", "{name}"]'])
     assert set(sweep.dataset) == {name}
     assert [cell.dataset for cell in sweep.cells()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("field", "table", "off"),
+    [("norm", NORMS, "none"), ("init", INITIAL, "default"), ("feature_scaling", SCALINGS, "none")],
+)
+def test_settings_name_what_their_tables_hold(field: str, table: dict, off: str) -> None:
+    assert get_args(ModelSettings.model_fields[field].annotation) == (off, *table)
+    assert [getattr(read(f"model.{field}={name}").model, field) for name in table] == list(table)
 
 
 def test_every_setting_says_what_it_does() -> None:
