@@ -154,7 +154,7 @@ def _known(shape: Shape) -> dict[str, Any]:
 
 
 def _asked(name: str, made_by: Any, shape: Shape) -> dict[str, Any]:
-    """Norm and bias, where they are not a module's own: its constructor must take them."""
+    """Norm and bias, if they are not the defaults; the constructor must accept them."""
     asked: dict[str, Any] = ({} if shape.norm == "none" else {"norm": shape.norm}) | (
         {} if shape.bias else {"bias": False}
     )
@@ -163,9 +163,7 @@ def _asked(name: str, made_by: Any, shape: Shape) -> dict[str, Any]:
         norm, options = NORMS[shape.norm]
         asked |= {"norm": norm.__name__, "norm_kwargs": options}
     if missing := [setting for setting in asked if setting not in taken]:
-        raise BackboneError(
-            f"{name} has no {missing[0]} of its own to set; leave model.{missing[0]} out, or choose gcn"
-        )
+        raise BackboneError(f"{name} takes no {missing[0]}; leave model.{missing[0]} out, or choose gcn")
     return asked
 
 

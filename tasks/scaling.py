@@ -60,10 +60,9 @@ class ScaleFeatures(nn.Module):
 
 def standard(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of every column, in two passes: Σ x² − n mean² would cancel."""
-    total, n = 0.0, 0
-    for x in blocks():
-        total, n = total + x.sum(axis=0, dtype=np.float64), n + len(x)
-    mean = total / n
+    sums, sizes = zip(*((x.sum(axis=0, dtype=np.float64), len(x)) for x in blocks()), strict=True)
+    n = sum(sizes)
+    mean = np.sum(sums, axis=0) / n
     return mean, np.sqrt(sum(np.square(x - mean).sum(axis=0) for x in blocks()) / n)
 
 

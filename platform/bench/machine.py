@@ -48,9 +48,8 @@ def facts(threads: int = 1) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": cpu_name(),
-        "blas": blas_name()
-        if find_spec("numba")
-        else None,  # OPENBLAS_CORETYPE may hide some of the CPU's instructions
+        # OPENBLAS_CORETYPE may hide some of the CPU's instructions
+        "blas": blas_name() if find_spec("numba") else None,
         "cores": len(os.sched_getaffinity(0)),
         "threads": threads,
         "load": round(os.getloadavg()[0], 2),  # of all processes; above 1 the machine was busy
@@ -61,5 +60,5 @@ def facts(threads: int = 1) -> dict[str, Any]:
 def caption(machine: dict[str, Any]) -> str:
     """One line under a table or a picture."""
     threads = machine["threads"]
-    blas = f"; engine: {machine['blas']}" if machine.get("blas") else ""  # results of before have none
+    blas = f"; engine: {machine['blas']}" if machine.get("blas") else ""  # older results have none
     return f"{machine['cpu']}, {threads} core{'s' * (threads > 1)}{blas}, {machine['date'][:10]}"

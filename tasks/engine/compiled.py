@@ -1,8 +1,8 @@
 """`@compiled`: a loop over flat arrays as machine code, by numba, cached for later processes.
 
-A loop is compiled when it is first called, in a second or two. The only file that reaches into numba (0.68): its cache
-does not notice a change in another file whose loops were compiled into this one, is not safe when two processes write
-it, and raises on a damaged file.
+A loop is compiled when it is first called, in a second or two. This file reaches into numba (0.68; product.py is the
+other): its cache does not notice a change in another file whose loops were compiled into this one, is not safe when two
+processes write it, and raises on a damaged file.
 """
 
 from collections.abc import Callable

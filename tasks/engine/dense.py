@@ -44,7 +44,8 @@ def finish(z: np.ndarray, bias: np.ndarray, kind: int, mask: np.ndarray) -> None
 @compiled
 def slope(grad: np.ndarray, out: np.ndarray, kind: int, mask: np.ndarray, keep: float) -> None:
     """The gradient of z from that of `finish`'s result `out`, in place. What the mask kept was divided by `keep`."""
-    scale, g, value = np.float32(keep), grad.reshape(-1), out.reshape(-1)  # as one row, which vectorises without a rest
+    # As one row, which vectorises without a remainder
+    scale, g, value = np.float32(keep), grad.reshape(-1), out.reshape(-1)
     if len(mask):
         given = mask.reshape(-1)
         for c in range(len(g)):
