@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -206,14 +207,17 @@ def options_of(method: str, options: Options) -> Options:
     return {name: value for name, value in options.items() if name not in groups} | groups.get(_head(method), {})
 
 
-def unused_groups(options: Options, methods: list[str]) -> dict[str, Options]:
-    """The options under the names of other readouts."""
-    return {name: group for name, group in _groups(options).items() if name not in map(_head, methods)}
-
-
 def check_groups(options: Options, methods: list[str]) -> None:
-    for name in unused_groups(options, methods):
-        raise ValueError(f"readout.{name} is for method={name}, which is not among the methods: {', '.join(methods)}")
+    """A recipe for several readouts may be used for some of them, but what it says of the others must exist."""
+    others = {name: group for name, group in _groups(options).items() if name not in map(_head, methods)}
+    if not others:
+        return
+    from permlab.readouts.catalogue import CATALOGUE  # imports torch
+
+    for name, group in others.items():
+        known = list(signature(CATALOGUE[name]).parameters)
+        if unknown := [option for option in group if option not in known]:
+            raise ValueError(f"readout.{name}.{unknown[0]}: {name} has no such option; choose from {', '.join(known)}")
 
 
 def _groups(options: Options) -> dict[str, Options]:
@@ -252,16 +256,16 @@ class RunSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _own_options(cls, tree: Any) -> Any:
-        """The options under this readout's name count over the common ones."""
+        """Of the options under a readout's name only those of this readout count, over the common ones."""
         options = tree.get("readout") if isinstance(tree, dict) else None
         if not isinstance(options, dict):
             return tree
         method = str(tree.get("method", cls.model_fields["method"].default))
-        return tree | {"readout": options_of(method, options) | unused_groups(options, [method])}
+        check_groups(options, [method])
+        return tree | {"readout": options_of(method, options)}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        check_groups(self.readout, [self.method])
         if self.train.fresh_permutations and not self.permutations:
             raise ValueError("train.fresh_permutations needs train.permutations above 0")
         if self.data.has_folds and self.data.fold is None:
