@@ -21,6 +21,7 @@ SAME_TASK = {  # other names of what the paper measures
     "proteins_full": {"data.target": {"class"}, "objective.kind": {"auto", "binary"}},
     "qm9": {"data.target": {"gap"}, "objective.kind": {"auto", "regression"}},
 }
+NONE = {"None": "none"}
 REASONS = {"model.last_activation": ", with which d = 1 dies"}
 
 
@@ -50,7 +51,7 @@ def phrases(ours: Used, dataset: str, held_out: set[int], methods: Iterable[str]
     name = paper_name(dataset)
     if not name:
         return []
-    told_of = [f"{dataset} is a part of the paper's data set"] if dataset != name else []
+    told_of = [f"{dataset} is made from the paper's data set, but is not the same"] if dataset != name else []
     told_of += other_settings(ours, name)
     told_of.append(", ".join(f"{key}={told(ours[key])}" for key in OPEN if key in ours) + " (the paper names neither)")
     if held_out - {HOLDOUT[name]}:
@@ -78,7 +79,11 @@ def other_settings(ours: Used, dataset: str) -> list[str]:
     same = SAME_TASK[dataset]
     return [
         f"{name}={told(ours[name])} "
-        + ("(the paper does not say)" if name in UNNAMED else f"(the paper: {value}{REASONS.get(name, '')})")
+        + (
+            "(the paper does not say)"
+            if name in UNNAMED
+            else f"(the paper: {NONE.get(value, value)}{REASONS.get(name, '')})"
+        )
         for name, value in recipe_of(dataset).items()
         if name not in OPEN and not set(ours.get(name, {value})) <= {value, *same.get(name, ())}
     ]

@@ -27,7 +27,10 @@ def told(values: Mapping[str, Places]) -> str:
     if len(ordered) > MOST and number(ordered[-1]) is not None:
         return f"{short(ordered[0])} to {short(ordered[-1])}, by method and d"
     every: Places = set().union(*values.values())
-    parts = [f"{short(value)} ({_places(values[value], every)})" for value in ordered[:MOST]]
+    if all(places == every for places in values.values()):  # they differ by fold or seed
+        parts = [short(value) for value in ordered[:MOST]]
+    else:
+        parts = [f"{short(value)} ({_places(values[value], every)})" for value in ordered[:MOST]]
     return ", ".join(parts + ["…"] * (len(ordered) > MOST))
 
 

@@ -18,6 +18,7 @@ from permlab.platform.report.significance import luck_section
 from permlab.platform.report.statistics import holm, paired_test
 from permlab.platform.report.stored import StoredSweep
 from permlab.platform.report.tables import tables_section
+from permlab.platform.report.used import told
 from permlab.readouts.catalogue import CATALOGUE
 from permlab.readouts.names import METHODS
 from tests.platform.report.making import SETTINGS
@@ -216,3 +217,9 @@ def test_the_papers_own_recipe_differs_only_where_we_know_it_does(sweep: StoredS
 def test_the_report_says_where_the_recipe_is_not_known(sweep: StoredSweep) -> None:
     findings = Findings(with_cells(sweep, sweep.cells.drop(columns="params")))
     assert "not stored" in words(answers_section(findings))
+
+
+def test_values_that_differ_by_fold_alone_are_told_without_methods() -> None:
+    places = {("sum", 10), ("ordering", 10)}
+    assert told({"100": places, "50": places}) == "50, 100"
+    assert told({"100": places, "50": {("sum", 10)}}) == "50 (sum), 100 (ordering, sum)"
