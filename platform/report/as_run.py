@@ -90,9 +90,8 @@ def splits_told(settings: Used) -> str:
         return "not stored"
     if drawn := settings.get("data.splits", {}).keys() - {"None"}:
         folds = sorted(int(fold) for fold in settings.get("data.fold", {}) if fold != "None")
-        return f"data.splits={listed(sorted(drawn))}" + f", fold{'s' * (len(folds) > 1)} {_stretches(folds)}" * bool(
-            folds
-        )
+        which = f", fold{'s' * (len(folds) > 1)} {_stretches(folds)}" if folds else ""  # one fixed split has none
+        return f"data.splits={listed(sorted(drawn))}{which}"
     if set(seeds) == {"None"}:
         return "every seed has a random one of its own"
     return f"all seeds hold out the same graphs (data.split_seed={told(seeds)})"

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from permlab.platform.report.answers import answers_section
+from permlab.platform.report.as_run import splits_told
 from permlab.platform.report.blocks import Entry, Section
 from permlab.platform.report.findings import Findings
 from permlab.platform.report.latex import to_latex
@@ -223,3 +224,9 @@ def test_values_that_differ_by_fold_alone_are_told_without_methods() -> None:
     places = {("sum", 10), ("ordering", 10)}
     assert told({"100": places, "50": places}) == "50, 100"
     assert told({"100": places, "50": {("sum", 10)}}) == "50 (sum), 100 (ordering, sum)"
+
+
+def test_a_fixed_split_without_folds_is_told() -> None:
+    places = {("sum", 10)}
+    settings = {"data.split_seed": {"None": places}, "data.splits": {"scaffold": places}, "data.fold": {"None": places}}
+    assert splits_told(settings) == "data.splits=scaffold"
