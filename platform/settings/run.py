@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -29,7 +28,8 @@ from permlab.platform.settings.kinds import (
     SplitsName,
     data_codes,
 )
-from permlab.readouts.names import NAMES, facts_of
+from permlab.platform.settings.readout_options import check_groups, options_of
+from permlab.readouts.names import facts_of
 
 RESULT_VERSION = 7  # raise it when a change of the code changes numbers
 LARGEST = 2**63 - 1  # whole number, which everything that stores one takes
@@ -196,36 +196,6 @@ class ObjectiveSettings(Settings):
     standardise: bool = Field(
         False, description="train on targets of mean 0 and deviation 1 (regression); metrics keep the data's units"
     )
-
-
-Options = dict[str, Any]
-
-
-def options_of(method: str, options: Options) -> Options:
-    """The options of this readout: those under its name over the common ones."""
-    groups = _groups(options)
-    return {name: value for name, value in options.items() if name not in groups} | groups.get(_head(method), {})
-
-
-def check_groups(options: Options, methods: list[str]) -> None:
-    """A recipe for several readouts may be used for some of them, but what it says of the others must exist."""
-    others = {name: group for name, group in _groups(options).items() if name not in map(_head, methods)}
-    if not others:
-        return
-    from permlab.readouts.catalogue import CATALOGUE  # imports torch
-
-    for name, group in others.items():
-        known = list(signature(CATALOGUE[name]).parameters)
-        if unknown := [option for option in group if option not in known]:
-            raise ValueError(f"readout.{name}.{unknown[0]}: {name} has no such option; choose from {', '.join(known)}")
-
-
-def _groups(options: Options) -> dict[str, Options]:
-    return {name: value for name, value in options.items() if name in NAMES and isinstance(value, dict)}
-
-
-def _head(method: str) -> str:
-    return method.partition(",")[0]
 
 
 class RunSettings(Settings):

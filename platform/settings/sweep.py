@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from permlab.platform.settings.kinds import DatasetName, Folder, FolderName, MethodName, OrNone
 from permlab.platform.settings.protocols import PROTOCOLS, with_protocol
+from permlab.platform.settings.readout_options import check_groups, options_of
 from permlab.platform.settings.run import (
     DataSettings,
     ModelSettings,
@@ -15,8 +16,6 @@ from permlab.platform.settings.run import (
     RunSettings,
     Settings,
     TrainSettings,
-    check_groups,
-    options_of,
 )
 from permlab.platform.tuning.choice import Choice, Kind, kind_of_cell
 from permlab.platform.tuning.settings import TuneSettings
