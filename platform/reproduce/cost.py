@@ -15,10 +15,11 @@ HOW = (
     "Core-hours: training time of finished cells times their threads, evaluations included, without what was repeated "
     "after interruptions; a cell counts for the sweep that its numbers are taken from. The wall-clock is the time "
     "that a sweep's commands ran, without the pauses between them; “–” if an older version has not kept it. A sweep "
-    "was interrupted each time that its command started again with cells left to run. The Parquet file has seconds, "
-    "epochs, threads, sweep, commit, processor, settings and all metrics of every cell."
+    "was continued each time that its command started again with cells left to run: after an interruption, or with "
+    "more seeds. The Parquet file has seconds, epochs, threads, sweep, commit, processor, settings and all metrics of "
+    "every cell."
 )
-HEADER = ["sweep", "started", "recipe", "state", "finished", "core-hours", "wall-clock, hours", "interruptions"]
+HEADER = ["sweep", "started", "recipe", "state", "finished", "core-hours", "wall-clock, hours", "continued"]
 ORIGIN = ["version", "commit", "code", "cpu", "engine"]  # of a cell's numbers
 
 
@@ -69,8 +70,8 @@ def _sweep_row(sweep: dict[str, Any], hours: float) -> list[Entry | str]:
     state = {"KILLED": "interrupted"}.get(sweep["status"], sweep["status"].lower())
     wall_clock = "–" if sweep["wall_clock"] is None else f"{sweep['wall_clock'] / 3600:.1f}"
     finished = f"{sweep['finished']} of {sweep['planned']}"
-    interruptions = str(max(0, sweep["starts"] - 1))
-    return [sweep["name"], _day(sweep), sweep["recipe"], state, finished, f"{hours:.1f}", wall_clock, interruptions]
+    continued = str(max(0, sweep["starts"] - 1))
+    return [sweep["name"], _day(sweep), sweep["recipe"], state, finished, f"{hours:.1f}", wall_clock, continued]
 
 
 def _origins(recipe: str, dataset: str, part: pd.DataFrame) -> list[str]:
